@@ -1,0 +1,49 @@
+# Everything sets itself up: a virtual environment in .venv with the versions pinned in requirements.lock.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+# Data sets live outside the repository; tests that need one say so when it is missing.
+export COLDSTREAM_DATA ?= $(abspath ../shared/data)
+
+.PHONY: run test check lint types layers bench lock clean
+.DEFAULT_GOAL := help
+
+help:  ## What there is to make
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+$(READY): requirements.lock pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "coldstream needs Python 3.11 or newer: make PYTHON=python3.12 …")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+run: $(READY)  ## Watch a recommender learn a stream whose taste changes midway
+	@$(BIN)/python examples/watch_it_learn.py
+
+test: $(READY)  ## All tests, doctests of the documentation included
+	$(BIN)/python -m pytest
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)
+	$(BIN)/mypy
+
+layers: $(READY)
+	$(BIN)/lint-imports
+
+check: lint types layers test  ## Everything a change has to pass: ruff, mypy, import layers, doctests, tests
+
+bench: $(READY)  ## Measure speed and memory; ratios are taken within one run
+	@$(BIN)/python benchmarks/core.py
+
+lock: $(READY)  ## Pin the newest versions that fit pyproject.toml
+	$(BIN)/uv pip compile --universal --generate-hashes --no-header --no-annotate --upgrade --extra dev \
+		--python-version 3.11 --output-file requirements.lock pyproject.toml
+
+clean:  ## Forget the environment and all caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -prune -exec rm -rf {} +

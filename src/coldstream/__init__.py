@@ -1,0 +1,50 @@
+"""coldstream: an online, context-aware item recommender that learns from every interaction the moment it happens."""
+
+from coldstream.catalogue.ranking import Rank
+from coldstream.config import Hyperparameters
+from coldstream.errors import ColdstreamError, Diverged, InvalidInput, InvalidSchema, InvalidSnapshot, UnknownId
+from coldstream.events.event import Event
+from coldstream.features.fields import (
+    Categories,
+    Category,
+    Id,
+    LastAttribute,
+    LastItem,
+    LastItems,
+    LastTimePart,
+    Number,
+    TimePart,
+    Trend,
+)
+from coldstream.features.schema import Schema
+from coldstream.model.explanation import Explanation, Term
+from coldstream.model.factorization_machine import FactorizationMachine
+from coldstream.recommender import Recommendation, Recommender
+
+__all__ = [
+    "Categories",
+    "Category",
+    "ColdstreamError",
+    "Diverged",
+    "Event",
+    "Explanation",
+    "FactorizationMachine",
+    "Hyperparameters",
+    "Id",
+    "InvalidInput",
+    "InvalidSchema",
+    "InvalidSnapshot",
+    "LastAttribute",
+    "LastItem",
+    "LastItems",
+    "LastTimePart",
+    "Number",
+    "Rank",
+    "Recommendation",
+    "Recommender",
+    "Schema",
+    "Term",
+    "TimePart",
+    "Trend",
+    "UnknownId",
+]

@@ -1,0 +1,1 @@
+"""From items to scores to the best N."""

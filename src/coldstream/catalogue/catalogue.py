@@ -1,0 +1,230 @@
+"""The items there are, what they bring, and their exact scores."""
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coldstream.arrays import Flags, Floats, Integers, grown
+from coldstream.catalogue.index import Index, MaterialisedIndex, SignatureIndex
+from coldstream.catalogue.kernels import RANK_RULES, Items, Trends, count_touch
+from coldstream.catalogue.ranking import Rank, best, rank_of
+from coldstream.catalogue.signatures import Signatures
+from coldstream.config import RankRule
+from coldstream.features.sparse import Sparse
+from coldstream.model.kernels import Theta
+
+_NO_COUNT = -math.inf
+
+
+class Catalogue:
+    """Items in slots. An id keeps its slot for life, also while it is not live: users' pasts refer to it."""
+
+    def __init__(self, sign: float, factors: int, rank_rule: RankRule, trends: Trends) -> None:
+        self._sign, self._factors, self._rank_rule = sign, factors, RANK_RULES[rank_rule]
+        self.ids: list[str] = []
+        self.attributes: list[Mapping[str, Any]] = []
+        self._slots: dict[str, int] = {}
+        self._signatures = Signatures()
+        self._index: Index = SignatureIndex(sign, factors)
+        self.materialised = False
+        self._live = 0
+        self.items = Items(
+            own=np.full(0, -1, np.int32),
+            signature=np.full(0, -1, np.int32),
+            live=np.zeros(0, np.int32),
+            shared=self._signatures.view(),
+            trends=trends,
+        )
+        self._live_buffer = np.zeros(0, np.int32)
+
+    def __len__(self) -> int:
+        """How many items are live."""
+        return self._live
+
+    def __contains__(self, item: str) -> bool:
+        slot = self._slots.get(item)
+        return slot is not None and bool(self.items.signature[slot] >= 0)
+
+    def slot(self, item: str) -> int:
+        """The slot of an id that was put at least once."""
+        return self._slots[item]
+
+    def slots(self, items: Iterable[str]) -> Integers:
+        """The slots of those ids that have one."""
+        known = self._slots
+        return np.array([known[item] for item in items if item in known], np.int32)
+
+    # What changes
+
+    def put(self, theta: Theta, item: str, own: int, shared: Sparse, attributes: Mapping[str, Any]) -> int:
+        """Add an item, or give it other attributes; its slot."""
+        slot = self._slots.get(item)
+        if slot is None:
+            slot = self._new_slot(item)
+        if self.items.signature[slot] >= 0:
+            self._signatures.drop(int(self.items.signature[slot]))
+        else:
+            self._append_live(slot)
+        self.attributes[slot] = attributes
+        self.items.own[slot] = own
+        self.items.signature[slot], _ = self._signatures.take(shared)
+        self.items = self.items._replace(shared=self._signatures.view())
+        if not self._rechosen(theta):
+            self._index.put(theta, self.items, slot)
+        return slot
+
+    def remove(self, theta: Theta, item: str) -> None:
+        """Take an item out. Its trend goes with it."""
+        slot = self._slots[item]
+        self._index.remove(slot)
+        self._signatures.drop(int(self.items.signature[slot]))
+        self.items.own[slot] = self.items.signature[slot] = -1
+        self.items.trends.level[slot] = _NO_COUNT
+        self.attributes[slot] = {}
+        live = self._live_buffer[: self._live]
+        position = int(np.flatnonzero(live == slot)[0])
+        live[position:-1] = live[position + 1 :].copy()
+        self._live -= 1
+        self.items = self.items._replace(live=live[:-1], shared=self._signatures.view())
+        self._rechosen(theta)
+
+    def take_back(self, theta: Theta, item: str, slots: int) -> None:
+        """Undo the put of an item that was not live, where there were so many slots before."""
+        self.remove(theta, item)
+        if len(self.ids) > slots:
+            self.ids.pop()
+            self.attributes.pop()
+            del self._slots[item]
+
+    def touch(self, theta: Theta, columns: Integers) -> None:
+        """Parameters of these columns have changed."""
+        self._index.touch(theta, self.items, columns)
+
+    def rebuild(self, theta: Theta) -> None:
+        """Fold everything again: any parameter may have changed."""
+        kind = MaterialisedIndex if self.materialised else SignatureIndex
+        self._index = kind(self._sign, self._factors)
+        for slot in self.items.live:
+            self._index.put(theta, self.items, int(slot))
+
+    def count(self, slot: int, clock: int) -> None:
+        """One more choice of an item, at this clock, for its trends."""
+        if len(self.items.trends.rate):
+            count_touch(self.items.trends, slot, clock)
+
+    # What only reads
+
+    def features(self, slot: int, clock: int) -> Sparse:
+        """All features of an item: its id, what it shares, and its trends at this clock."""
+        items, trends = self.items, self.items.trends
+        own = items.own[slot : slot + 1]
+        own = own[own >= 0]
+        shared = self._signatures.features(int(items.signature[slot]))
+        elapsed = np.float32(clock - trends.clock[slot]) if len(trends.rate) else np.float32(0)
+        levels = np.maximum(trends.level[slot] - trends.rate * elapsed, np.float32(0))
+        index = np.concatenate([own, shared.column, trends.column[levels > 0]])
+        return Sparse(index, np.concatenate([np.ones(len(own), np.float32), shared.value, levels[levels > 0]]))
+
+    def scores(self, theta: Theta, bias: float, factors: Floats, clock: int) -> Floats:
+        """The score of every live item, in order of registration, for a request folded to a bias and a vector."""
+        return self._index.scores(theta, self.items, bias, factors, clock)
+
+    def top(self, scores: Floats, barred: Flags, n: int) -> Integers:
+        """Positions among the live items of the best n that are not barred."""
+        return best(scores, self.items.live, barred, self._rank_rule, min(n, self._live))
+
+    def rank(self, scores: Floats, barred: Flags, slot: int) -> Rank:
+        """Where a live item stands among those not barred and itself."""
+        return Rank(*rank_of(scores, self.items.live, barred, self._rank_rule, slot))
+
+    def holding(self, columns: Iterable[int]) -> Flags:
+        """Per slot, whether its shared features include any of the columns."""
+        shared, wanted = self._signatures.view(), set(columns)
+        holds = np.zeros(len(shared.start) + 1, np.uint8)  # the last one answers for signature −1
+        for column in wanted:
+            entry = int(shared.head[column]) if column < len(shared.head) else -1
+            while entry >= 0:
+                number = int(shared.owner[entry])
+                # An entry can outlive its signature; what the number holds now decides.
+                holds[number] |= column in self._signatures.features(number).column
+                entry = int(shared.following[entry])
+        return holds[self.items.signature[: len(self.ids)]]
+
+    # For snapshots
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """What JSON holds and what arrays hold of the catalogue."""
+        slots = len(self.ids)
+        features = [self._signatures.features(int(s)) if s >= 0 else None for s in self.items.signature[:slots]]
+        lengths = [0 if f is None else len(f.column) for f in features]
+        held = [f for f in features if f is not None]
+        document = {
+            "ids": list(self.ids),
+            "attributes": [dict(a) for a in self.attributes],
+            "materialised": self.materialised,
+        }
+        return document, {
+            "own": self.items.own[:slots].copy(),
+            "live": self.items.live.copy(),
+            "length": np.array(lengths, np.int32),
+            "column": np.concatenate([np.zeros(0, np.int32), *(f.column for f in held)]),
+            "value": np.concatenate([np.zeros(0, np.float32), *(f.value for f in held)]),
+            "level": self.items.trends.level[:slots].copy(),
+            "clock": self.items.trends.clock[:slots].copy(),
+        }
+
+    def restore(self, theta: Theta, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        """The inverse of `state`, into an empty catalogue."""
+        for item in document["ids"]:
+            self._new_slot(item)
+        ends = np.cumsum(arrays["length"])
+        for slot in arrays["live"]:
+            self._append_live(int(slot))
+            own = slice(ends[slot] - arrays["length"][slot], ends[slot])
+            shared = Sparse(arrays["column"][own], arrays["value"][own])
+            self.items.signature[slot], _ = self._signatures.take(shared)
+        self.attributes = [dict(a) for a in document["attributes"]]
+        self.items.own[: len(self.ids)] = arrays["own"]
+        self.items.trends.level[: len(self.ids)] = arrays["level"]
+        self.items.trends.clock[: len(self.ids)] = arrays["clock"]
+        self.items = self.items._replace(shared=self._signatures.view())
+        self.materialised = bool(document["materialised"])
+        self.rebuild(theta)
+
+    def _new_slot(self, item: str) -> int:
+        slot = self._slots[item] = len(self.ids)
+        self.ids.append(item)
+        self.attributes.append({})
+        items, trends = self.items, self.items.trends
+        trends = trends._replace(level=grown(trends.level, slot + 1, _NO_COUNT), clock=grown(trends.clock, slot + 1))
+        trends.level[slot], trends.clock[slot] = _NO_COUNT, 0
+        own, signature = grown(items.own, slot + 1, -1), grown(items.signature, slot + 1, -1)
+        own[slot] = signature[slot] = -1
+        self.items = items._replace(own=own, signature=signature, trends=trends)
+        return slot
+
+    def _append_live(self, slot: int) -> None:
+        self._live += 1
+        self._live_buffer = grown(self._live_buffer, self._live)
+        self._live_buffer[self._live - 1] = slot
+        self.items = self.items._replace(live=self._live_buffer[: self._live])
+
+    def _rechosen(self, theta: Theta) -> bool:
+        """Change the kind of index where the counts ask for it; the gap between the bounds keeps it from flapping."""
+        signatures, items = len(self._signatures), self._live
+        wanted = 2 * signatures > items if not self.materialised else 4 * signatures >= items
+        if wanted == self.materialised:
+            return False
+        self.materialised = wanted
+        self.rebuild(theta)
+        return True
+
+
+def trends_of(half_lives: Iterable[float], columns: Iterable[int], interacting: bool) -> Trends:
+    """Trends with no item yet."""
+    rate = np.array([math.log(2.0) / half_life for half_life in half_lives], np.float32)
+    level = np.full((0, len(rate)), _NO_COUNT, np.float32)
+    return Trends(level, np.zeros(0, np.int64), rate, np.array(list(columns), np.int32), interacting)

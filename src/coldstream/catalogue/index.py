@@ -1,0 +1,134 @@
+"""Two exact indexes behind one interface, chosen by counts.
+
+Both hold only what follows from Θ and the catalogue, folded from scratch whenever a part of it moves. They never add
+differences, so they cannot drift and need not be saved.
+"""
+
+from typing import Protocol
+
+import numpy as np
+
+from coldstream.arrays import Floats, Integers, grown
+from coldstream.catalogue.kernels import (
+    Folded,
+    Items,
+    Listed,
+    fold_item,
+    fold_items_of,
+    fold_items_owning,
+    fold_signature,
+    refresh_signatures,
+    score_materialised,
+    score_signatures,
+)
+from coldstream.model.kernels import Theta
+
+
+class Index(Protocol):
+    """What the catalogue asks of an index."""
+
+    def put(self, theta: Theta, items: Items, slot: int) -> None:
+        """An item is new or has another signature."""
+
+    def remove(self, slot: int) -> None:
+        """An item is gone."""
+
+    def touch(self, theta: Theta, items: Items, columns: Integers) -> None:
+        """Parameters of these columns have changed."""
+
+    def scores(self, theta: Theta, items: Items, bias: float, factors: Floats, clock: int) -> Floats:
+        """The score of every live item for one request, in the order of `items.live`."""
+
+
+class SignatureIndex:
+    """One folded vector per signature; items' own vectors are read where they are, in Θ.
+
+    A shared feature costs O(k) per signature that has it, an item's own update nothing, a request (L + P)·k.
+    """
+
+    def __init__(self, sign: float, factors: int) -> None:
+        self._sign = sign
+        self.folded = Folded(np.zeros((0, factors), np.float32), np.zeros(0, np.float32))
+        self._dirty = np.zeros(0, np.uint8)
+        self._stale = np.zeros(0, np.int32)
+
+    def put(self, theta: Theta, items: Items, slot: int) -> None:
+        rows = len(items.shared.start)
+        self.folded = Folded(grown(self.folded.vector, rows), grown(self.folded.bias, rows))
+        self._dirty, self._stale = grown(self._dirty, rows), grown(self._stale, rows)
+        fold_signature(theta, self._sign, items.shared, int(items.signature[slot]), self.folded)
+
+    def remove(self, slot: int) -> None:
+        """Nothing to do: a signature without items is never asked for."""
+
+    def touch(self, theta: Theta, items: Items, columns: Integers) -> None:
+        self.refresh(theta, items, columns)
+
+    def refresh(self, theta: Theta, items: Items, columns: Integers) -> Integers:
+        """Fold the signatures that contain any of the columns; their numbers."""
+        found = refresh_signatures(theta, self._sign, items.shared, columns, self._dirty, self._stale, self.folded)
+        return self._stale[:found]
+
+    def scores(self, theta: Theta, items: Items, bias: float, factors: Floats, clock: int) -> Floats:
+        out = np.empty(len(items.live), np.float32)
+        score_signatures(theta, self._sign, items, self.folded, bias, factors, clock, out)
+        return out
+
+
+class MaterialisedIndex:
+    """One folded vector per item, for catalogues in which nearly every item has a signature of its own.
+
+    A request costs L·k; a shared feature O(k) per item that has it.
+    """
+
+    def __init__(self, sign: float, factors: int) -> None:
+        self._sign = sign
+        self._signatures = SignatureIndex(sign, factors)
+        self._folded = Folded(np.zeros((0, factors), np.float32), np.zeros(0, np.float32))
+        self._slot_of = np.full(0, -1, np.int32)  # id column → slot
+        self._listed = Listed(*(np.full(0, -1, np.int32) for _ in Listed._fields))
+
+    def put(self, theta: Theta, items: Items, slot: int) -> None:
+        self._signatures.put(theta, items, slot)
+        self._reserve(len(items.own), len(items.shared.start), len(theta.w))
+        self.remove(slot)
+        self._list(slot, int(items.signature[slot]))
+        if items.own[slot] >= 0:
+            self._slot_of[items.own[slot]] = slot
+        fold_item(theta, self._sign, items, slot, self._signatures.folded, self._folded)
+
+    def remove(self, slot: int) -> None:
+        first, after, before, under = self._listed
+        if under[slot] < 0:
+            return
+        if before[slot] >= 0:
+            after[before[slot]] = after[slot]
+        else:
+            first[under[slot]] = after[slot]
+        if after[slot] >= 0:
+            before[after[slot]] = before[slot]
+        under[slot] = -1
+
+    def touch(self, theta: Theta, items: Items, columns: Integers) -> None:
+        stale = self._signatures.refresh(theta, items, columns)
+        folded = self._signatures.folded
+        fold_items_of(theta, self._sign, items, stale, self._listed, folded, self._folded)
+        fold_items_owning(theta, self._sign, items, columns, self._slot_of, folded, self._folded)
+
+    def scores(self, theta: Theta, items: Items, bias: float, factors: Floats, clock: int) -> Floats:
+        out = np.empty(len(items.live), np.float32)
+        score_materialised(theta, self._sign, items, self._folded, bias, factors, clock, out)
+        return out
+
+    def _reserve(self, slots: int, signatures: int, columns: int) -> None:
+        self._folded = Folded(grown(self._folded.vector, slots), grown(self._folded.bias, slots))
+        self._slot_of = grown(self._slot_of, columns, -1)
+        first, *by_slot = self._listed
+        self._listed = Listed(grown(first, signatures, -1), *(grown(array, slots, -1) for array in by_slot))
+
+    def _list(self, slot: int, signature: int) -> None:
+        first, after, before, under = self._listed
+        before[slot], after[slot], under[slot] = -1, first[signature], signature
+        if after[slot] >= 0:
+            before[after[slot]] = slot
+        first[signature] = slot

@@ -1,0 +1,136 @@
+"""Hyperparameters, each stated once, and the presets: `default`, `paper`, and `predictor` for plain (x, y) samples."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Literal, get_args, get_origin
+
+from coldstream.errors import InvalidInput, shown
+
+Pairs = Literal["j>i", "j>=i"]
+Loss = Literal["squared", "logistic", "softmax", "bpr"]
+Optimizer = Literal["sgd", "adagrad"]
+Regularization = Literal["fixed", "paper", "per-field"]
+RankRule = Literal["highest", "closest-to-1"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hyperparameters:
+    """All that can be set about learning and ranking. Validated when built, frozen afterwards."""
+
+    factors: int = 40
+    """k, the length of every feature's vector; 0 leaves a linear model."""
+    initial_deviation: float = 0.1
+    """σ of the normal distribution a new feature's vector is drawn from."""
+    pairs: Pairs = "j>i"
+    """Which pairs interact: `j>i`, the standard machine, or `j>=i`, the formula as the paper prints it."""
+    intercept: bool = True
+    """Whether w0 is learned."""
+    linear: bool = True
+    """Whether the weights w are learned. Without w0 and w, two id fields make matrix factorization."""
+    loss: Loss = "softmax"
+    """`squared` and `logistic` take any target, with or without negatives; `softmax` and `bpr` need negatives."""
+    negatives: int = 20
+    """Items drawn uniformly for every event and contrasted with the one chosen; 0 is positive-only."""
+    optimizer: Optimizer = "adagrad"
+    learning_rate: float = 0.1
+    """η."""
+    adagrad_floor: float = 1e-6
+    """ε under AdaGrad's root: the larger, the shorter the first steps of a new feature."""
+    regularization: Regularization = "per-field"
+    """`fixed`; `paper`, one adaptive λ each for w0, w and every factor; `per-field`, one adaptive log-λ per field."""
+    intercept_penalty: float = 0.0
+    """λ0, or where it starts."""
+    linear_penalty: float = 0.01
+    """λ of w, or where it starts."""
+    factor_penalty: float = 0.02
+    """λ of V, or where it starts."""
+    penalty_rate: float = 0.01
+    """ρ, the step of the per-field log-λ."""
+    rank: RankRule = "highest"
+    """Which score is best: the highest, or the one closest to 1."""
+    history: int = 10
+    """Length of the item history the recommender adds to a schema that declares no history field; 0 adds none."""
+    trends: tuple[float, ...] = ()
+    """Half-lives, in events, of the trends the recommender adds to a schema that declares none."""
+    epochs: int = 3
+    """Passes of batch training over the events it is given."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            _check_type(field.name, field.type, getattr(self, field.name))
+        for name in ("factors", "negatives", "history", "intercept_penalty", "linear_penalty", "factor_penalty"):
+            _require(name, getattr(self, name), getattr(self, name) >= 0, "0 or more")
+        for name in ("learning_rate", "adagrad_floor", "initial_deviation", "penalty_rate", "epochs"):
+            _require(name, getattr(self, name), getattr(self, name) > 0, "more than 0")
+        for half_life in self.trends:
+            _require("trends", self.trends, half_life > 0, "half-lives of more than 0 events")
+        if self.loss in ("softmax", "bpr"):
+            _require("negatives", self.negatives, self.negatives > 0, f"1 or more, because loss {self.loss!r} contrasts")
+
+    def document(self) -> dict[str, Any]:
+        """The hyperparameters as JSON can hold them."""
+        return asdict(self) | {"trends": list(self.trends)}
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> "Hyperparameters":
+        """The inverse of `document`."""
+        return cls().with_(**document)
+
+    def with_(self, **changes: Any) -> "Hyperparameters":
+        """The same hyperparameters with some of them changed."""
+        known = [field.name for field in fields(self)]
+        for name, value in changes.items():
+            if name not in known:
+                raise InvalidInput(f"{name}: no such hyperparameter, got {shown(value)}; known are {', '.join(known)}")
+        if isinstance(changes.get("trends"), list):
+            changes["trends"] = tuple(changes["trends"])
+        return replace(self, **changes)
+
+
+def _check_type(name: str, annotation: Any, value: object) -> None:
+    if get_origin(annotation) is Literal:
+        choices = get_args(annotation)
+        _require(name, value, value in choices, "one of " + ", ".join(map(repr, choices)))
+    elif annotation is bool:
+        _require(name, value, isinstance(value, bool), "true or false")
+    elif annotation is int:
+        _require(name, value, isinstance(value, int) and not isinstance(value, bool), "a whole number")
+    elif annotation is float:
+        _require(name, value, _is_finite(value), "a finite number")
+    else:
+        _require(name, value, isinstance(value, tuple) and all(map(_is_finite, value)), "a list of finite numbers")
+
+
+def _is_finite(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _require(name: str, value: object, holds: bool, rule: str) -> None:
+    if not holds:
+        raise InvalidInput(f"{name} must be {rule}, got {shown(value)}")
+
+
+PRESETS: Mapping[str, Hyperparameters] = {
+    "default": Hyperparameters(),
+    "paper": Hyperparameters(
+        loss="squared",
+        negatives=0,
+        optimizer="sgd",
+        learning_rate=0.004,
+        regularization="paper",
+        intercept_penalty=2.0,
+        linear_penalty=8.0,
+        factor_penalty=16.0,
+        rank="closest-to-1",
+        history=0,
+    ),
+    "predictor": Hyperparameters(loss="squared", negatives=0, history=0),
+}
+
+
+def preset(name: str, **changes: Any) -> Hyperparameters:
+    """A preset by its name, with some hyperparameters changed."""
+    if name not in PRESETS:
+        raise InvalidInput(f"preset must be one of {', '.join(map(repr, PRESETS))}, got {shown(name)}")
+    return PRESETS[name].with_(**changes)

@@ -1,0 +1,35 @@
+"""Every error that coldstream raises on purpose. Each message names the field, the value and the remedy."""
+
+from reprlib import Repr
+
+_repr = Repr()
+_repr.maxstring = _repr.maxother = 80
+
+
+def shown(value: object) -> str:
+    """A value as an error message shows it: its repr, cut to a readable length."""
+    return _repr.repr(value)
+
+
+class ColdstreamError(Exception):
+    """The base of all of them: `except ColdstreamError` catches what coldstream refuses and nothing else."""
+
+
+class InvalidInput(ColdstreamError, ValueError):
+    """A record, an argument or a hyperparameter that cannot be used. Nothing was changed."""
+
+
+class InvalidSchema(InvalidInput):
+    """A schema that contradicts itself or names a kind that does not exist."""
+
+
+class UnknownId(ColdstreamError, LookupError):
+    """An item or a user that is not there."""
+
+
+class Diverged(ColdstreamError, ArithmeticError):
+    """An update would have written a number that is not finite. The update was not applied."""
+
+
+class InvalidSnapshot(ColdstreamError):
+    """A file that is not a whole coldstream snapshot of a version that this release reads."""

@@ -1,0 +1,5 @@
+"""What happened."""
+
+from coldstream.events.event import Event
+
+__all__ = ["Event"]

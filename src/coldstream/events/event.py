@@ -1,0 +1,71 @@
+"""One interaction of one user with one item."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from coldstream.errors import InvalidInput, shown
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What happened: a user chose an item, at a time, in a context. Validated when built."""
+
+    user: str
+    item: str
+    time: float | None = None
+    """Seconds since 1970 in UTC; an aware `datetime` is converted."""
+    context: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        checked_id("user", self.user)
+        checked_id("item", self.item)
+        if type(self.time) is not float:
+            object.__setattr__(self, "time", checked_time(self.time))
+        elif not math.isfinite(self.time):
+            checked_time(self.time)
+        checked_names("context", self.context)
+
+
+def checked_id(what: str, value: object) -> str:
+    """An id that can be stored and hashed: a string that is not empty."""
+    if not isinstance(value, str):
+        raise InvalidInput(f"{what} id must be a string, got {shown(value)}; pass str(id)")
+    if not value:
+        raise InvalidInput(f"{what} id must not be empty, got ''; pass the id of the {what}")
+    return checked_text(f"{what} id", value)
+
+
+def checked_text(what: str, value: str) -> str:
+    """A string that UTF-8 can hold."""
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise InvalidInput(f"{what} must be valid Unicode, got {shown(value)}; remove the lone surrogates") from None
+    return value
+
+
+def checked_time(value: object) -> float | None:
+    """Seconds since 1970 in UTC, from a number or an aware datetime; None where the time is not known."""
+    if value is None:
+        return None
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            raise InvalidInput(f"time must carry its time zone, got {shown(value)}; use datetime.now(timezone.utc)")
+        return value.timestamp()
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e15:
+        raise InvalidInput(f"time must be seconds since 1970 (a finite number) or a datetime, got {shown(value)}")
+    return float(value)
+
+
+def checked_names(what: str, value: object) -> Mapping[str, Any]:
+    """A mapping from field names to raw values."""
+    if not isinstance(value, Mapping):
+        raise InvalidInput(f"{what} must be a mapping from field to value, got {shown(value)}")
+    for name in value:
+        if not isinstance(name, str):
+            raise InvalidInput(f"{what}: a field name must be a string, got {shown(name)}")
+    return value

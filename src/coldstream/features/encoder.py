@@ -1,0 +1,163 @@
+"""Raw records → features → sparse vectors.
+
+Two steps, because they fail and grow at different times. `describe_…` checks raw values against the schema and names their
+features; it touches nothing. `admit` and `encode` turn named features into columns: the first lets the vocabulary grow, the
+second never does.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
+
+from coldstream.errors import InvalidInput, shown
+from coldstream.events.event import checked_text
+from coldstream.features.fields import Attribute, Categories, Category, Field, Id, LastTimePart, TimePart, Trend
+from coldstream.features.history import History, Past
+from coldstream.features.schema import SIDES, Schema
+from coldstream.features.sparse import Sparse, sparse
+from coldstream.features.vocabulary import Vocabulary
+
+Features: TypeAlias = list[tuple[int, str, float]]
+"""Named features: (field number, value, weight)."""
+
+
+class Encoder:
+    """A schema in use: it knows the fields' numbers and the vocabulary, and follows a context that stays open."""
+
+    def __init__(self, schema: Schema, vocabulary: Vocabulary | None = None) -> None:
+        self.schema = schema
+        self.vocabulary = Vocabulary() if vocabulary is None else vocabulary
+        for side in SIDES:
+            for field in getattr(schema, side):
+                self.vocabulary.admit_field(f"{side}.{field.name}")
+        self.vocabulary.commit()
+        self._follow(schema)
+
+    def _follow(self, schema: Schema) -> None:
+        self.schema = schema
+        self.history = History(schema)
+        number = {name: n for n, name in enumerate(self.vocabulary.fields)}
+        attributes: dict[str, dict[str, tuple[int, Attribute]]] = {
+            side: {f.name: (number[f"{side}.{f.name}"], f) for f in getattr(schema, side) if isinstance(f, Attribute)}
+            for side in SIDES
+        }
+        self._user, self._item, self._context = (attributes[side] for side in SIDES)
+        self._ids = {
+            side: next((number[f"{side}.{f.name}"] for f in getattr(schema, side) if isinstance(f, Id)), None)
+            for side in ("user", "item")
+        }
+        self._times = [
+            (number[f"context.{f.name}"], f)
+            for f in schema.context
+            if isinstance(f, TimePart) and not isinstance(f, LastTimePart)
+        ]
+        self._past_fields = {f.name: number[f"context.{f.name}"] for f in schema.context}
+
+    # What a record says
+
+    def describe_user(self, user: str, attributes: Mapping[str, Any]) -> Features:
+        """The features of a user: the id, and the attributes given."""
+        own = [] if self._ids["user"] is None else [(self._ids["user"], user, 1.0)]
+        return own + self.describe_attributes(user, attributes)
+
+    def describe_attributes(self, user: str, attributes: Mapping[str, Any]) -> Features:
+        """The features of a user's attributes alone."""
+        return _described(f"user {user!r}", self._user, attributes)
+
+    def describe_item(self, item: str, attributes: Mapping[str, Any]) -> Features:
+        """The features an item shares with others: all but its id and its trends."""
+        return _described(f"item {item!r}", self._item, attributes)
+
+    def describe_context(self, context: Mapping[str, Any], time: float | None, past: Past) -> Features:
+        """The features of a request or an event: its context, its time, and the user's past before it."""
+        unknown = [name for name in context if name not in self._context]
+        for name in unknown:
+            self._check_open(name, context[name])
+        known = {name: context[name] for name in context if name not in unknown} if unknown else context
+        features = _described("context", self._context, known)
+        if time is not None:
+            for number, part in self._times:
+                features += [(number, value, weight) for value, weight in part.features(time)]
+        for name, named in self.history.features(past):
+            if named:
+                number = self._past_fields[name]
+                features += [(number, value, weight) for value, weight in named]
+        return features
+
+    # Named features and columns
+
+    def own_feature(self, side: str, name: str) -> tuple[int, str] | None:
+        """The id feature of a user or an item, where the schema has one."""
+        number = self._ids[side]
+        return None if number is None else (number, name)
+
+    def trend_features(self) -> list[tuple[int, str]]:
+        """The features of the item side's trends, one per trend field."""
+        numbers = self.vocabulary.fields
+        return [(numbers.index(f"item.{f.name}"), "") for f in self.schema.item if isinstance(f, Trend)]
+
+    def admit(self, features: Features) -> Sparse:
+        """The sparse vector of named features; what is new gets a column."""
+        admit = self.vocabulary.admit
+        return sparse([admit(field, value) for field, value, _ in features], [weight for _, _, weight in features])
+
+    def encode(self, features: Features) -> Sparse:
+        """The sparse vector of named features; what is unknown is left out."""
+        find = self.vocabulary.find
+        known = [(column, weight) for field, value, weight in features if (column := find(field, value)) is not None]
+        return sparse([column for column, _ in known], [weight for _, weight in known])
+
+    def admit_fields(self, context: Mapping[str, Any]) -> list[Field]:
+        """Take up the context fields that nobody declared, where the schema is open; the ones taken up."""
+        new = [name for name in context if name not in self._context]
+        if not new:
+            return []
+        for name in new:
+            self._check_open(name, context[name])
+        fields = [_inferred(name, context[name]) for name in new]
+        self.add_context(fields)
+        return fields
+
+    def add_context(self, fields: Iterable[Field]) -> None:
+        """Take up declared context fields in mid-stream."""
+        schema = self.schema.with_context(*fields)
+        for field in fields:
+            self.vocabulary.admit_field(f"context.{field.name}")
+        self._follow(schema)
+
+    def _check_open(self, name: str, raw: object) -> None:
+        if not self.schema.open_context or name in self._past_fields:
+            raise _unknown("context", name, raw, self._context)
+
+    def return_to(self, schema: Schema) -> list[int]:
+        """Take back all that was admitted since the last commit, fields included; the columns that are free again."""
+        freed = self.vocabulary.rollback()
+        if schema is not self.schema:
+            self._follow(schema)
+        return freed
+
+
+def _described(owner: str, fields: Mapping[str, tuple[int, Attribute]], raw: Mapping[str, Any]) -> Features:
+    for name in raw:
+        if name not in fields:
+            raise _unknown(owner, name, raw[name], fields)
+    features: Features = []
+    for name, (number, field) in fields.items():  # the schema's order, so that equal records make equal vectors
+        if name in raw:
+            features += [(number, label, weight) for label, weight in field.features(owner, raw[name])]
+    return features
+
+
+def _unknown(owner: str, name: str, raw: object, fields: Iterable[str]) -> InvalidInput:
+    known = ", ".join(fields) or "none"
+    return InvalidInput(f"{owner}: unknown field {name!r} = {shown(raw)}; the schema declares {known}")
+
+
+def _inferred(name: str, raw: object) -> Field:
+    """The field that an undeclared context value asks for."""
+    checked_text("context field name", name)
+    if isinstance(raw, str | bool):
+        return Category(name)
+    if isinstance(raw, list | tuple | set | frozenset):
+        return Categories(name)
+    message = f"context: undeclared field {name!r} must be a string, true/false or a list of strings, got {shown(raw)}"
+    raise InvalidInput(f"{message}; declare a number with its scaling, or send it as a string")

@@ -1,0 +1,259 @@
+"""The kinds of field. Each turns one raw value into named features with weights, and knows nothing of columns."""
+
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, fields
+from itertools import pairwise
+from typing import Any, ClassVar, TypeAlias
+
+from coldstream.errors import InvalidInput, InvalidSchema, shown
+from coldstream.events.event import checked_text
+
+Named: TypeAlias = list[tuple[str, float]]
+"""Features of one field: (value, weight)."""
+
+LARGEST = 1e30
+"""No feature may weigh more than this; squares of it still fit where scores are summed."""
+
+
+def weekday(time: float) -> str:
+    """The day of the week in UTC, '0' for Monday."""
+    return str((int(time // 86400) + 3) % 7)
+
+
+def hour(time: float) -> str:
+    """The hour of the day in UTC, '0' to '23'."""
+    return str(int(time % 86400) // 3600)
+
+
+TIME_PARTS: dict[str, Callable[[float], str]] = {"weekday": weekday, "hour": hour}
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """What all kinds have: a name, unique on its side, and whether it stays out of the pairwise interactions."""
+
+    kind: ClassVar[str]
+    sides: ClassVar[tuple[str, ...]]
+
+    name: str
+    linear: bool = field(default=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise InvalidSchema(f"a field's name must be a string that is not empty, got {shown(self.name)}")
+        checked_text("a field's name", self.name)
+        self._require("linear", self.linear, isinstance(self.linear, bool), "true or false")
+
+    def document(self) -> dict[str, Any]:
+        """The field as TOML and JSON write it, without its name."""
+        options = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "name"}
+        default = {f.name: f.default for f in fields(self)}
+        return {"kind": self.kind} | {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in options.items()
+            if value != default[name]
+        }
+
+    def _require(self, option: str, value: object, holds: bool, rule: str) -> None:
+        if not holds:
+            raise InvalidSchema(f"field {self.name!r} ({self.kind}): {option} must be {rule}, got {shown(value)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Id(Field):
+    """The id itself: one feature per user or per item."""
+
+    kind = "id"
+    sides = ("user", "item")
+    name: str = "id"
+
+
+@dataclass(frozen=True, slots=True)
+class Category(Field):
+    """One of many values: a string, a whole number or a truth value."""
+
+    kind = "category"
+    sides = ("user", "item", "context")
+
+    def features(self, owner: str, raw: Any) -> Named:
+        return [(_label(owner, self.name, raw, "a string, a whole number or true/false"), 1.0)]
+
+
+@dataclass(frozen=True, slots=True)
+class Categories(Field):
+    """Any number of values at once. With `normalize`, n values weigh 1/√n each, so that long lists do not shout."""
+
+    kind = "set"
+    sides = ("user", "item", "context")
+    normalize: bool = False
+
+    def __post_init__(self) -> None:
+        Field.__post_init__(self)
+        self._require("normalize", self.normalize, isinstance(self.normalize, bool), "true or false")
+
+    def features(self, owner: str, raw: Any) -> Named:
+        if isinstance(raw, str) or not isinstance(raw, Iterable) or isinstance(raw, dict):
+            raise InvalidInput(f"{owner}: {self.name} must be a list of strings, got {shown(raw)}; write [{shown(raw)}]")
+        labels = dict.fromkeys(_label(owner, self.name, value, "a list of strings") for value in _ordered(raw))
+        weight = 1.0 / math.sqrt(len(labels)) if self.normalize and labels else 1.0
+        return [(label, weight) for label in labels]
+
+
+@dataclass(frozen=True, slots=True)
+class Number(Field):
+    """A quantity, scaled as declared: `low`/`high` map to 0 and 1 and clip, `center`/`scale` shift and divide.
+
+    With `bins`, the quantity becomes a category instead: which of the intervals between the edges it falls into.
+    """
+
+    kind = "number"
+    sides = ("user", "item", "context")
+    low: float | None = None
+    high: float | None = None
+    center: float = 0.0
+    scale: float = 1.0
+    bins: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        Field.__post_init__(self)
+        for option in ("center", "scale"):
+            self._require(option, getattr(self, option), _is_number(getattr(self, option)), "a finite number")
+        self._require("scale", self.scale, self.scale != 0, "other than 0")
+        if self.low is not None or self.high is not None:
+            bounds = (self.low, self.high)
+            self._require("low and high", bounds, _rising(bounds), "two finite numbers, low < high")
+        object.__setattr__(self, "bins", _as_tuple(self.bins))
+        self._require("bins", self.bins, isinstance(self.bins, tuple) and _rising(self.bins), "rising finite numbers")
+        ways = (self.low is not None) + ((self.center, self.scale) != (0.0, 1.0)) + bool(self.bins)
+        self._require("scaling", self.document(), ways <= 1, "one of low/high, center/scale and bins")
+
+    def features(self, owner: str, raw: Any) -> Named:
+        if not _is_number(raw):
+            raise InvalidInput(f"{owner}: {self.name} must be a finite number, got {shown(raw)}; leave it out if unknown")
+        if self.bins:
+            return [(str(bisect_right(self.bins, raw)), 1.0)]
+        if self.low is not None and self.high is not None:
+            value = (min(max(raw, self.low), self.high) - self.low) / (self.high - self.low)
+        else:
+            value = (raw - self.center) / self.scale
+        if abs(value) > LARGEST:
+            raise InvalidInput(f"{owner}: {self.name} is too large after scaling, got {shown(raw)}; declare low and high")
+        return [("", value)] if value else []
+
+
+Attribute: TypeAlias = Category | Categories | Number
+"""A field whose raw value the caller gives; `features(owner, raw)` names its features, `owner` is for the error message."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimePart(Field):
+    """A part of the event's time, in UTC: `weekday` or `hour`."""
+
+    kind = "time"
+    sides = ("context",)
+    part: str = "weekday"
+
+    def __post_init__(self) -> None:
+        Field.__post_init__(self)
+        self._require("part", self.part, self.part in TIME_PARTS, "one of " + ", ".join(TIME_PARTS))
+
+    def features(self, time: float) -> Named:
+        return [(TIME_PARTS[self.part](time), 1.0)]
+
+
+@dataclass(frozen=True, slots=True)
+class LastTimePart(TimePart):
+    """The same part of the time of the user's previous event."""
+
+    kind = "last_time"
+
+
+@dataclass(frozen=True, slots=True)
+class LastItem(Field):
+    """The item of the user's previous event."""
+
+    kind = "last_item"
+    sides = ("context",)
+    name: str = "last_item"
+
+
+@dataclass(frozen=True, slots=True)
+class LastItems(Field):
+    """The items of the user's previous `length` events; n of them weigh 1/√n each."""
+
+    kind = "last_items"
+    sides = ("context",)
+    name: str = "last_items"
+    length: int = 10
+
+    def __post_init__(self) -> None:
+        Field.__post_init__(self)
+        whole = isinstance(self.length, int) and not isinstance(self.length, bool)
+        self._require("length", self.length, whole and self.length > 0, "a whole number of 1 or more")
+
+
+@dataclass(frozen=True, slots=True)
+class LastAttribute(Field):
+    """An attribute of the item of the user's previous event, as it was then: "last rated genre"."""
+
+    kind = "last_attribute"
+    sides = ("context",)
+    of: str = ""
+
+    def __post_init__(self) -> None:
+        Field.__post_init__(self)
+        self._require("of", self.of, isinstance(self.of, str) and bool(self.of), "the name of an item attribute")
+
+
+@dataclass(frozen=True, slots=True)
+class Trend(Field):
+    """How often an item was chosen lately: the logarithm of a count that halves every `half_life` events.
+
+    Linear unless told otherwise: an interacting trend gives every item a query vector of its own to compute.
+    """
+
+    kind = "trend"
+    sides = ("item",)
+    half_life: float = 1000.0
+    linear: bool = field(default=True, kw_only=True)
+
+    def __post_init__(self) -> None:
+        Field.__post_init__(self)
+        positive = _is_number(self.half_life) and self.half_life > 0
+        self._require("half_life", self.half_life, positive, "a number of events of more than 0")
+
+
+KINDS: dict[str, type[Field]] = {
+    kind.kind: kind
+    for kind in (Id, Category, Categories, Number, TimePart, LastTimePart, LastItem, LastItems, LastAttribute, Trend)
+}
+HISTORY_KINDS = (LastTimePart, LastItem, LastItems, LastAttribute)
+
+
+def _label(owner: str, name: str, raw: object, wanted: str) -> str:
+    if isinstance(raw, str):
+        return checked_text(f"{owner}: {name}", raw)
+    if isinstance(raw, bool):
+        return "true" if raw else "false"
+    if isinstance(raw, int):
+        return str(raw)
+    raise InvalidInput(f"{owner}: {name} must be {wanted}, got {shown(raw)}")
+
+
+def _ordered(values: Iterable[Any]) -> Iterable[Any]:
+    # A set has no order of its own, and the order of features is the order of sums.
+    return sorted(values, key=repr) if isinstance(values, set | frozenset) else values
+
+
+def _rising(values: tuple[Any, ...]) -> bool:
+    return all(map(_is_number, values)) and all(a < b for a, b in pairwise(values))
+
+
+def _as_tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

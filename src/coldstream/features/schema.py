@@ -1,0 +1,119 @@
+"""What a user, an item and a context are made of."""
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from coldstream.errors import InvalidSchema, shown
+from coldstream.features.fields import HISTORY_KINDS, KINDS, Attribute, Field, Id, LastAttribute, LastItem, LastItems, Trend
+
+SIDES = ("user", "item", "context")
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """The fields of the three sides. Validated when built, frozen afterwards.
+
+    >>> schema = Schema(user=[Id()], item=[Id(), Trend("hot", half_life=500)])
+    >>> Schema.from_document(schema.document()) == schema
+    True
+    """
+
+    user: tuple[Field, ...] = (Id(),)
+    item: tuple[Field, ...] = (Id(),)
+    context: tuple[Field, ...] = ()
+    exclude_seen: bool = True
+    """Whether a recommendation leaves out what the user already had, unless the call says otherwise."""
+    open_context: bool = True
+    """Whether a context field that an event brings and nobody declared is admitted."""
+
+    def __post_init__(self) -> None:
+        for side in SIDES:
+            object.__setattr__(self, side, _checked_side(side, getattr(self, side)))
+        for option in ("exclude_seen", "open_context"):
+            if not isinstance(getattr(self, option), bool):
+                raise InvalidSchema(f"{option} must be true or false, got {shown(getattr(self, option))}")
+        attributes = [field.name for field in self.item if isinstance(field, Attribute)]
+        for field in self.context:
+            if isinstance(field, LastAttribute) and field.of not in attributes:
+                known = ", ".join(attributes) or "none"
+                raise InvalidSchema(f"field {field.name!r}: of must name an item attribute ({known}), got {shown(field.of)}")
+
+    @classmethod
+    def from_toml(cls, path: str | Path) -> "Schema":
+        """The schema that a TOML file declares: a table per side, an inline table per field."""
+        try:
+            document = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise InvalidSchema(f"schema {str(path)!r} cannot be read: {error}") from error
+        return cls.from_document(document)
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> "Schema":
+        """The inverse of `document`."""
+        options = [field.name for field in fields(cls) if field.name not in SIDES]
+        for name in document:
+            if name not in (*SIDES, *options):
+                raise InvalidSchema(f"schema: unknown entry {name!r}; known are {', '.join((*SIDES, *options))}")
+        sides: dict[str, Any] = {side: _fields_of(side, document[side]) for side in SIDES if side in document}
+        return cls(**sides, **{name: document[name] for name in options if name in document})
+
+    def document(self) -> dict[str, Any]:
+        """The schema as TOML and JSON write it."""
+        sides = {side: {field.name: field.document() for field in getattr(self, side)} for side in SIDES}
+        return sides | {"exclude_seen": self.exclude_seen, "open_context": self.open_context}
+
+    def completed(self, history: int, trends: Iterable[float]) -> "Schema":
+        """The schema with item history and trends added, each only where it declares none of its own."""
+        context, item = self.context, self.item
+        taken = {field.name for field in context}
+        if history and not any(isinstance(field, HISTORY_KINDS) for field in context):
+            derived = (LastItem(), LastItems(length=history))
+            context += tuple(field for field in derived if field.name not in taken)
+        if not any(isinstance(field, Trend) for field in item):
+            item += tuple(Trend(f"trend_{half_life:g}", half_life) for half_life in trends)
+        return replace(self, context=context, item=item)
+
+    def with_context(self, *added: Field) -> "Schema":
+        """The schema with context fields appended."""
+        return replace(self, context=self.context + added)
+
+
+def _checked_side(side: str, declared: Any) -> tuple[Field, ...]:
+    if isinstance(declared, str | Mapping) or not isinstance(declared, Iterable):
+        raise InvalidSchema(f"schema: {side} must be a list of fields, got {shown(declared)}")
+    checked: dict[str, Field] = {}
+    for field in declared:
+        if not isinstance(field, Field) or type(field) not in KINDS.values():
+            raise InvalidSchema(f"schema: {side} must be a list of fields such as Category('device'), got {shown(field)}")
+        if side not in field.sides:
+            places = " or ".join(field.sides)
+            raise InvalidSchema(f"field {field.name!r}: kind {field.kind!r} belongs to {places}, got it on the {side} side")
+        if field.name in checked:
+            raise InvalidSchema(f"schema: duplicate field {field.name!r} on the {side} side; rename one of the two")
+        checked[field.name] = field
+    if sum(isinstance(field, Id) for field in checked.values()) > 1:
+        raise InvalidSchema(f"schema: the {side} side has more than one field of kind 'id'; keep one")
+    return tuple(checked.values())
+
+
+def _fields_of(side: str, table: Any) -> list[Field]:
+    if not isinstance(table, Mapping):
+        raise InvalidSchema(f"schema: {side} must be a table of fields, got {shown(table)}")
+    return [_field_of(side, name, options) for name, options in table.items()]
+
+
+def _field_of(side: str, name: str, options: Any) -> Field:
+    if not isinstance(options, Mapping) or "kind" not in options:
+        raise InvalidSchema(f"{side} field {name!r} must be a table with a kind, got {shown(options)}")
+    kind = options["kind"]
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise InvalidSchema(f"{side} field {name!r}: unknown kind {shown(kind)}; known are {', '.join(KINDS)}")
+    known = [option.name for option in fields(KINDS[kind]) if option.name != "name"]
+    for option, value in options.items():
+        if option not in ("kind", *known):
+            message = f"{side} field {name!r} ({kind}): unknown option {option} = {shown(value)}"
+            raise InvalidSchema(f"{message}; known are {', '.join(known)}")
+    return KINDS[kind](name, **{option: value for option, value in options.items() if option != "kind"})

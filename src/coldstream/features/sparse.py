@@ -1,0 +1,25 @@
+"""A sparse vector."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from coldstream.arrays import Floats, Integers
+
+
+class Sparse(NamedTuple):
+    """The columns that are not zero, each once, and their values."""
+
+    column: Integers
+    value: Floats
+
+
+def sparse(columns: Sequence[int], values: Sequence[float]) -> Sparse:
+    """The sparse vector of parallel lists."""
+    return Sparse(np.array(columns, np.int32), np.array(values, np.float32))
+
+
+def joined(*parts: Sparse) -> Sparse:
+    """Sparse vectors that share no column, as one."""
+    return Sparse(np.concatenate([p.column for p in parts]), np.concatenate([p.value for p in parts]))

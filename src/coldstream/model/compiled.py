@@ -1,0 +1,48 @@
+"""How kernels are compiled: once, cached on disk, without the interpreter lock."""
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numba
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def kernel(function: Function) -> Function:
+    """Compile with IEEE arithmetic in the order written: what learns gives the same bits wherever it runs."""
+    return cast(Function, _stamped(numba.njit(nogil=True, cache=True, error_model="numpy")(function)))
+
+
+def scan_kernel(function: Function) -> Function:
+    """Compile with reordered sums: what only reads may trade the last bit for vector instructions."""
+    fast = {"reassoc", "contract", "nsz"}
+    compiled = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath=fast)(function)
+    return cast(Function, _stamped(compiled))
+
+
+def inlined(function: Function) -> Function:
+    """A part of a kernel. Inlined, because a call that hands over a hundred array fields costs more than the loop."""
+    return cast(Function, numba.njit(nogil=True, error_model="numpy", forceinline=True)(function))
+
+
+def _stamped(compiled: Any) -> Any:
+    """The same function, whose cached code counts as stale when any source of coldstream has changed.
+
+    Numba asks only whether the function's own file has changed, and would go on using old code of an inlined callee.
+    """
+    cache_file = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
+    if cache_file is not None:
+        cache_file._source_stamp = _SOURCES
+    return compiled
+
+
+def _digest_of_sources() -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    for path in sorted(Path(__file__).parent.parent.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+_SOURCES = _digest_of_sources()

@@ -1,0 +1,55 @@
+"""Random numbers that are a pure function of what they are for.
+
+A generator with a state would tie every draw to all draws before it. Here a draw is a hash of (key, counter), so an event
+replayed alone, after a restart or on another machine, draws the same numbers.
+"""
+
+import hashlib
+import math
+
+import numpy as np
+
+from coldstream.arrays import Floats
+from coldstream.model.compiled import kernel
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_FIRST = np.uint64(0xBF58476D1CE4E5B9)
+_SECOND = np.uint64(0x94D049BB133111EB)
+_S27, _S30, _S31, _S32, _S11 = np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(32), np.uint64(11)
+
+
+def key_of(seed: int, *names: str) -> np.uint64:
+    """A 64-bit key of a seed and names; length prefixes keep ('ab', 'c') and ('a', 'bc') apart."""
+    digest = hashlib.blake2b(seed.to_bytes(8, "little", signed=True), digest_size=8)
+    for name in names:
+        encoded = name.encode()
+        digest.update(len(encoded).to_bytes(4, "little") + encoded)
+    return np.uint64(int.from_bytes(digest.digest(), "little"))
+
+
+@kernel
+def hashed(key: np.uint64, counter: int) -> np.uint64:
+    """SplitMix64's output function at position `counter` of the sequence that starts at `key`."""
+    z = key + np.uint64(counter + 1) * _GOLDEN
+    z = (z ^ (z >> _S30)) * _FIRST
+    z = (z ^ (z >> _S27)) * _SECOND
+    return z ^ (z >> _S31)
+
+
+@kernel
+def below(key: np.uint64, counter: int, bound: int) -> int:
+    """A whole number in [0, bound), bound < 2³²; the bias of bound/2³² is far below what any stream can show."""
+    return int(((hashed(key, counter) >> _S32) * np.uint64(bound)) >> _S32)
+
+
+@kernel
+def fill_normal(key: np.uint64, deviation: float, out: Floats) -> None:
+    """Independent N(0, deviation²) draws, by Box and Muller's transform."""
+    for n in range(0, len(out), 2):
+        # (0, 1] for the logarithm, [0, 1) for the angle
+        u = (np.float64(hashed(key, n) >> _S11) + 1.0) * (1.0 / 9007199254740992.0)
+        v = np.float64(hashed(key, n + 1) >> _S11) * (1.0 / 9007199254740992.0)
+        radius = deviation * math.sqrt(-2.0 * math.log(u))
+        out[n] = radius * math.cos(2.0 * math.pi * v)
+        if n + 1 < len(out):
+            out[n + 1] = radius * math.sin(2.0 * math.pi * v)

@@ -1,0 +1,180 @@
+"""The incremental factorization machine."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coldstream.arrays import Floats
+from coldstream.config import Hyperparameters, preset
+from coldstream.errors import Diverged, InvalidInput, shown
+from coldstream.features.encoder import Features
+from coldstream.features.fields import Categories, Category, Number
+from coldstream.features.sparse import Sparse, sparse
+from coldstream.features.vocabulary import Vocabulary
+from coldstream.model import losses
+from coldstream.model.counter import key_of
+from coldstream.model.kernels import OPTIMIZERS, REGULARIZATIONS, Candidates, Rule, fold, learn, predict
+from coldstream.model.parameters import Parameters
+
+_NOTHING = Candidates(np.zeros(2, np.int32), sparse([], []))
+
+
+class FactorizationMachine:
+    """Regression, classification and ranking on sparse features, one sample at a time.
+
+    Static and incremental matrix factorization and factorization machines are configurations of it.
+
+    >>> machine = FactorizationMachine("predictor", seed=7, factors=4, learning_rate=0.2)
+    >>> for _ in range(100):
+    ...     machine.learn_one({"city": "Kyoto", "rooms": 2.0}, 1.5)
+    ...     machine.learn_one({"city": "Osaka", "rooms": 2.0}, 0.5)
+    >>> round(machine.predict_one({"city": "Kyoto", "rooms": 2.0}), 1)
+    1.5
+    """
+
+    def __init__(
+        self,
+        preset: str | Hyperparameters = "predictor",
+        seed: int = 0,
+        vocabulary: Vocabulary | None = None,
+        **hyperparameters: Any,
+    ) -> None:
+        self.hyperparameters = chosen(preset, **hyperparameters)
+        self.seed = checked_seed(seed)
+        self.vocabulary = Vocabulary() if vocabulary is None else vocabulary
+        self.parameters = Parameters(self.hyperparameters)
+        self.rule = rule_of(self.hyperparameters)
+
+    # On dictionaries of features
+
+    def predict_one(self, x: Mapping[str, Any]) -> float:
+        """The expected target: a number, or a probability under the logistic loss. Unknown features count as absent."""
+        features = _described(x)
+        known = [
+            (column, weight)
+            for name, value, weight in features
+            if name in self.vocabulary.fields
+            and (column := self.vocabulary.find(self.vocabulary.fields.index(name), value)) is not None
+        ]
+        score = self.predict(sparse([column for column, _ in known], [weight for _, weight in known]))
+        return losses.sigmoid(score) if self.hyperparameters.loss == "logistic" else score
+
+    def learn_one(self, x: Mapping[str, Any], y: float) -> None:
+        """Learn that x came with the target y; numbers weigh, strings and lists of strings are one-hot or multi-hot."""
+        features, target = _described(x), self._checked_target(y)
+        admitted: Features = [(self.vocabulary.admit_field(name), value, weight) for name, value, weight in features]
+        columns = [self.vocabulary.admit(field, value) for field, value, _ in admitted]
+        self.take_up()
+        try:
+            self.learn(sparse(columns, [weight for _, _, weight in admitted]), target)
+        except Diverged:
+            self.take_back(self.vocabulary.rollback())
+            raise
+        self.vocabulary.commit()
+
+    # On columns
+
+    def take_up(self) -> None:
+        """Start the features that the vocabulary admitted since its last commit."""
+        vocabulary = self.vocabulary
+        self.parameters.grow(len(vocabulary), len(vocabulary.fields))
+        for column, field, value, _ in vocabulary.fresh:
+            self.parameters.admit(column, field, key_of(self.seed, vocabulary.fields[field], value))
+
+    def take_back(self, columns: Iterable[int]) -> None:
+        """Undo `take_up` for columns that the vocabulary rolled back."""
+        for column in columns:
+            self.parameters.release(column)
+        self.parameters.truncate(len(self.vocabulary), len(self.vocabulary.fields))
+
+    def grow(self, columns: int) -> None:
+        """Make room for columns."""
+        self.parameters.grow(columns, max(1, self.parameters.fields))
+
+    def fold(self, x: Sparse) -> tuple[float, Floats]:
+        """A part of x as one bias and one vector: scores add up from parts as Σ biases + Σ products of vectors."""
+        total = np.empty(self.hyperparameters.factors, np.float32)
+        return fold(self.parameters.theta, self.rule.sign, x, total), total
+
+    def predict(self, x: Sparse) -> float:
+        """ŷ(x), the score."""
+        return float(predict(self.parameters.theta, self.rule.sign, x))
+
+    def learn(self, x: Sparse, y: float = 1.0) -> None:
+        """Predict, adapt λ, update Θ; or raise `Diverged` with nothing changed."""
+        self.parameters.make_room(len(x.column))
+        if not learn(self.parameters.theta, self.parameters.memory, self.rule, x, _NOTHING, y):
+            raise Diverged(self.divergence(f"sample with target {y:g}"))
+
+    def divergence(self, what: str) -> str:
+        """The message for an update that was not applied."""
+        h = self.hyperparameters
+        remedy = f"lower learning_rate (now {h.learning_rate:g}) or scale the numbers among the features"
+        return f"{what}: the update is not finite and was not applied; {remedy}"
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Copies of all arrays."""
+        return self.parameters.state()
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """The inverse of `state`, into a machine of the same configuration."""
+        self.parameters.restore(state)
+
+    def _checked_target(self, y: object) -> float:
+        loss = self.hyperparameters.loss
+        if loss in ("softmax", "bpr"):
+            raise InvalidInput(f"loss must be 'squared' or 'logistic' to learn a target, got {loss!r}")
+        if not isinstance(y, int | float) or not abs(y) < 1e18:
+            raise InvalidInput(f"y must be a finite number, got {shown(y)}")
+        if loss == "logistic" and not 0 <= y <= 1:
+            raise InvalidInput(f"y must be between 0 and 1 under the logistic loss, got {shown(y)}; map classes to 0 and 1")
+        return float(y)
+
+
+def chosen(base: str | Hyperparameters, **changes: Any) -> Hyperparameters:
+    """Hyperparameters from a preset's name or from others, with some of them changed."""
+    return base.with_(**changes) if isinstance(base, Hyperparameters) else preset(base, **changes)
+
+
+def checked_seed(seed: object) -> int:
+    """A seed that fits a 64-bit key."""
+    if isinstance(seed, bool) or not isinstance(seed, int) or not -(2**63) <= seed < 2**63:
+        raise InvalidInput(f"seed must be a whole number of at most 64 bits, got {shown(seed)}")
+    return seed
+
+
+def rule_of(hyperparameters: Hyperparameters) -> Rule:
+    """The hyperparameters as the kernels take them."""
+    h = hyperparameters
+    return Rule(
+        loss=losses.CODES[h.loss],
+        optimizer=OPTIMIZERS[h.optimizer],
+        regularization=REGULARIZATIONS[h.regularization],
+        sign=-1.0 if h.pairs == "j>i" else 1.0,
+        eta=float(h.learning_rate),
+        epsilon=float(h.adagrad_floor),
+        rho=float(h.penalty_rate),
+        intercept=h.intercept,
+        linear=h.linear,
+        adapt=True,
+    )
+
+
+def _described(x: object) -> list[tuple[str, str, float]]:
+    if not isinstance(x, Mapping):
+        raise InvalidInput(f"x must be a mapping from feature to value, got {shown(x)}")
+    described = []
+    for name, raw in x.items():
+        if not isinstance(name, str) or not name:
+            raise InvalidInput(f"x: a feature's name must be a string that is not empty, got {shown(name)}")
+        kind: type[Category | Categories | Number] = Number
+        if isinstance(raw, str):
+            kind = Category
+        elif isinstance(raw, list | tuple | set | frozenset):
+            kind = Categories
+        elif isinstance(raw, bool):
+            raw = float(raw)
+        described += [(name, value, weight) for value, weight in kind(name).features("x", raw)]
+    return described
