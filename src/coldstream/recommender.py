@@ -18,16 +18,18 @@ from coldstream.config import Hyperparameters
 from coldstream.errors import Diverged, InvalidInput, InvalidSnapshot, UnknownId, shown
 from coldstream.events.event import Event, checked_id, checked_names, checked_time
 from coldstream.features import users as registry
-from coldstream.features.encoder import Encoder, Features
+from coldstream.features.encoder import Encoder
 from coldstream.features.fields import Field, Trend
-from coldstream.features.history import Past
+from coldstream.features.history import Features, Past
 from coldstream.features.schema import Schema
 from coldstream.features.sparse import Sparse, joined
 from coldstream.features.users import User
 from coldstream.features.vocabulary import Vocabulary
+from coldstream.model.compiled import direct
 from coldstream.model.counter import key_of
 from coldstream.model.explanation import Explanation, explained
 from coldstream.model.factorization_machine import FactorizationMachine, checked_seed, chosen
+from coldstream.model.kernels import fold
 from coldstream.snapshot import read_snapshot, write_snapshot
 from coldstream.training import batch_of
 
@@ -38,6 +40,8 @@ class Recommendation(NamedTuple):
     item: str
     score: float
 
+
+_learn_event, _fold = direct(learn_event), direct(fold)
 
 _NOBODY = User({}, [], Past(), set())
 _NO_SLOTS = np.zeros(0, np.int32)
@@ -102,7 +106,8 @@ class Recommender:
 
     def items(self) -> list[str]:
         """The ids of all items, in order of registration."""
-        return [self._catalogue.ids[slot] for slot in self._catalogue.items.live]
+        live, born = self._catalogue.items.live, self._catalogue.items.born
+        return [self._catalogue.ids[slot] for slot in live[np.argsort(born[live])]]
 
     def users(self) -> list[str]:
         """The ids of all users, in order of registration."""
@@ -132,19 +137,24 @@ class Recommender:
         given = checked_names(f"item {checked_id('item', item)!r}", {} if attributes is None else attributes)
         features = self._encoder.describe_item(item, given)
         self._put_item(item, copy.deepcopy(dict(given)), features)
-        self._encoder.vocabulary.commit()
+        self._settle()
 
     def remove_item(self, item: str) -> None:
         """Take an item out of the catalogue and forget what was learned of its id."""
         self._slot(item)
-        self._catalogue.remove(self._machine.parameters.theta, item)
-        self._release("item", item)
+        place = self._catalogue.remove(item)
+        feature = self._encoder.own_feature("item", item)
+        if feature is not None:
+            self._machine.parameters.release(self._encoder.vocabulary.release_near(*feature, place))
+        self._settle()
 
     def forget_user(self, user: str) -> None:
         """Forget a user: attributes, history and everything learned of the id. What others share stays learned."""
         self._user(user)
         del self._users[user]
-        self._release("user", user)
+        feature = self._encoder.own_feature("user", user)
+        if feature is not None:
+            self._machine.parameters.release(self._encoder.vocabulary.release(*feature))
 
     def add_context(self, *fields: Field) -> None:
         """Declare context fields in mid-stream."""
@@ -179,7 +189,7 @@ class Recommender:
         clock = self._events
         for event in events:  # in order: a context is what was known before its event
             context, slot = self._admit_event(event)
-            self._encoder.vocabulary.commit()
+            self._settle()
             contexts.append(context)
             slots.append(slot)
             numbers.append(number[event.user])
@@ -289,18 +299,20 @@ class Recommender:
         x, slot = self._admit_event(event)
         user, parameters = self._users.get(event.user, _NOBODY), self._machine.parameters
         parameters.make_room(self._most_touched(len(x.column)))
-        had = np.fromiter(user.seen, np.int32) if self.schema.exclude_seen and user.seen else _NO_SLOTS
+        avoided = user.seen if self.schema.exclude_seen and self.hyperparameters.negatives else None
+        had = np.fromiter(avoided, np.int32, len(avoided)) if avoided else _NO_SLOTS
         draws = Draws(self._draw_key, self._events, self.hyperparameters.negatives)
         args = (self._machine.rule, self._catalogue.items, draws, x, slot, had, self._events)
-        if not learn_event(parameters.theta, parameters.memory, *args):
+        if not _learn_event(parameters.theta, parameters.memory, *args):
             if is_new:
-                self._catalogue.take_back(parameters.theta, event.item, slots)
+                self._catalogue.take_back(event.item, slots)
             self._machine.take_back(self._encoder.return_to(schema))
             raise Diverged(self._machine.divergence(_named(event)))
-        self._encoder.vocabulary.commit()
         self._catalogue.count(slot, self._events)
         self._remember(event, slot)
         self._catalogue.touch(parameters.theta, parameters.memory.touched[: parameters.memory.touches[0]])
+        if self._encoder.vocabulary.fresh or is_new:
+            self._settle()
 
     # What survives
 
@@ -368,7 +380,8 @@ class Recommender:
     def _checked_event(self, event: object) -> Event:
         if not isinstance(event, Event):
             raise InvalidInput(f"event must be an Event, got {shown(event)}; write Event(user=…, item=…)")
-        self._encoder.describe_context(event.context, None, Past())
+        if event.context:
+            self._encoder.describe_context(event.context, None, Past())
         return event
 
     def _request(
@@ -402,9 +415,10 @@ class Recommender:
         return joined(x, own)
 
     def _scores(self, x: Sparse) -> Floats:
-        bias, factors = self._machine.fold(x)
         theta = self._machine.parameters.theta
-        return self._catalogue.scores(theta, float(theta.w0[0]) + bias, factors, self._events)
+        factors = np.empty(theta.V.shape[1], np.float32)
+        bias = float(theta.w0[0]) + _fold(theta, self._machine.rule.sign, x, factors)
+        return self._catalogue.scores(theta, bias, factors, self._events)
 
     def _admit_event(self, event: Event) -> tuple[Sparse, int]:
         """The context of an event as a sparse vector, and the item's slot; whatever is new is admitted."""
@@ -425,10 +439,18 @@ class Recommender:
         return x
 
     def _put_item(self, item: str, attributes: Mapping[str, Any], features: Features) -> None:
-        feature = self._encoder.own_feature("item", item)
-        own = -1 if feature is None else self._encoder.vocabulary.admit(*feature)
-        shared = self._admit(features)
-        self._catalogue.put(self._machine.parameters.theta, item, own, shared, attributes)
+        shared = self._encoder.admit(features)
+        feature, place = self._encoder.own_feature("item", item), self._catalogue.neighbourhood(shared)
+        own = -1 if feature is None else self._encoder.vocabulary.admit_near(*feature, place)
+        if self._encoder.vocabulary.fresh:
+            self._machine.take_up()
+        note = self._encoder.history.note(item, attributes)
+        self._catalogue.put(self._machine.parameters.theta, item, own, shared, attributes, note)
+
+    def _settle(self) -> None:
+        """What was admitted stays."""
+        self._encoder.vocabulary.commit()
+        self._catalogue.settle(self._machine.parameters.theta)
 
     def _remember(self, event: Event, slot: int) -> None:
         """An event has happened: it is part of the user's past from now on."""
@@ -436,21 +458,13 @@ class Recommender:
         if user is None:
             user = User({}, self._encoder.describe_user(event.user, {}), Past(), set())
             self._users[event.user] = user
-        attributes = self._catalogue.attributes[slot]
-        user.past = self._encoder.history.after(user.past, event.item, attributes, event.time)
+        user.past = self._encoder.history.after(user.past, event.item, self._catalogue.notes[slot], event.time)
         user.seen.add(slot)
         self._events += 1
 
-    def _release(self, side: str, name: str) -> None:
-        feature = self._encoder.own_feature(side, name)
-        if feature is not None and self._encoder.vocabulary.find(*feature) is not None:
-            self._machine.parameters.release(self._encoder.vocabulary.release(*feature))
-
     def _most_touched(self, context: int) -> int:
         """The most columns one update can touch."""
-        shared = self._catalogue.items.shared.length
-        longest = int(shared.max()) if len(shared) else 0
-        each = 1 + longest + len(self._catalogue.items.trends.rate)
+        each = 1 + self._catalogue.longest + len(self._catalogue.items.trends.rate)
         return context + (1 + self.hyperparameters.negatives) * each
 
     def _settle_linear_fields(self) -> None:

@@ -13,8 +13,12 @@ from coldstream.catalogue.kernels import RANK_RULES, Items, Trends, count_touch
 from coldstream.catalogue.ranking import Rank, best, rank_of
 from coldstream.catalogue.signatures import Signatures
 from coldstream.config import RankRule
+from coldstream.features.history import Note
 from coldstream.features.sparse import Sparse
+from coldstream.model.compiled import direct
 from coldstream.model.kernels import Theta
+
+_best, _rank_of, _count_touch = direct(best), direct(rank_of), direct(count_touch)
 
 _NO_COUNT = -math.inf
 
@@ -26,19 +30,29 @@ class Catalogue:
         self._sign, self._factors, self._rank_rule = sign, factors, RANK_RULES[rank_rule]
         self.ids: list[str] = []
         self.attributes: list[Mapping[str, Any]] = []
+        self.notes: list[Note] = []
+        self.longest = 0
+        """The most shared features any item has had."""
         self._slots: dict[str, int] = {}
         self._signatures = Signatures()
         self._index: Index = SignatureIndex(sign, factors)
         self.materialised = False
         self._live = 0
+        self._position = np.zeros(0, np.int32)  # of a live slot in the scan
+        none = np.zeros(0, np.int32)
+        self._scan: tuple[Integers, ...] = (none, none, none)  # live, live_own, live_signature with room to grow
         self.items = Items(
-            own=np.full(0, -1, np.int32),
-            signature=np.full(0, -1, np.int32),
-            live=np.zeros(0, np.int32),
+            own=none,
+            signature=none,
+            born=np.zeros(0, np.int64),
+            live=none,
+            live_own=none,
+            live_signature=none,
             shared=self._signatures.view(),
             trends=trends,
         )
-        self._live_buffer = np.zeros(0, np.int32)
+        self._births = 0
+        self._unsorted = 0
 
     def __len__(self) -> int:
         """How many items are live."""
@@ -57,9 +71,13 @@ class Catalogue:
         known = self._slots
         return np.array([known[item] for item in items if item in known], np.int32)
 
+    def neighbourhood(self, shared: Sparse) -> int:
+        """Whom an item with these features is scanned with: items of one signature share a query vector."""
+        return self._signatures.number(shared)
+
     # What changes
 
-    def put(self, theta: Theta, item: str, own: int, shared: Sparse, attributes: Mapping[str, Any]) -> int:
+    def put(self, theta: Theta, item: str, own: int, shared: Sparse, attributes: Mapping[str, Any], note: Note) -> int:
         """Add an item, or give it other attributes; its slot."""
         slot = self._slots.get(item)
         if slot is None:
@@ -68,36 +86,59 @@ class Catalogue:
             self._signatures.drop(int(self.items.signature[slot]))
         else:
             self._append_live(slot)
-        self.attributes[slot] = attributes
-        self.items.own[slot] = own
-        self.items.signature[slot], _ = self._signatures.take(shared)
+            self.items.born[slot] = self._births
+            self._births += 1
+            self._unsorted += 1
+        self.attributes[slot], self.notes[slot] = attributes, note
+        self.longest = max(self.longest, len(shared.column))
+        self._describe(slot, own, shared)
         self.items = self.items._replace(shared=self._signatures.view())
-        if not self._rechosen(theta):
-            self._index.put(theta, self.items, slot)
+        self._index.put(theta, self.items, slot)
         return slot
 
-    def remove(self, theta: Theta, item: str) -> None:
-        """Take an item out. Its trend goes with it."""
+    def remove(self, item: str) -> int:
+        """Take an item out, and its trend with it; the neighbourhood it lived in."""
         slot = self._slots[item]
+        place = int(self.items.signature[slot])
         self._index.remove(slot)
         self._signatures.drop(int(self.items.signature[slot]))
         self.items.own[slot] = self.items.signature[slot] = -1
         self.items.trends.level[slot] = _NO_COUNT
-        self.attributes[slot] = {}
-        live = self._live_buffer[: self._live]
-        position = int(np.flatnonzero(live == slot)[0])
-        live[position:-1] = live[position + 1 :].copy()
+        self.attributes[slot], self.notes[slot] = {}, ()
         self._live -= 1
-        self.items = self.items._replace(live=live[:-1], shared=self._signatures.view())
-        self._rechosen(theta)
+        for column in self._scan:  # the last one takes the place; order is for speed only
+            column[self._position[slot]] = column[self._live]
+        self._position[self._scan[0][self._live]] = self._position[slot]
+        self.items = self.items._replace(shared=self._signatures.view())
+        self._show_scan()
+        return place
 
-    def take_back(self, theta: Theta, item: str, slots: int) -> None:
+    def take_back(self, item: str, slots: int) -> None:
         """Undo the put of an item that was not live, where there were so many slots before."""
-        self.remove(theta, item)
+        self.remove(item)
+        self._births -= 1
+        self._unsorted -= 1
         if len(self.ids) > slots:
             self.ids.pop()
             self.attributes.pop()
+            self.notes.pop()
             del self._slots[item]
+
+    def settle(self, theta: Theta) -> None:
+        """After items came or went for good: choose the index by the counts, and sort what the scan reads."""
+        signatures, items = len(self._signatures), self._live
+        # The gap between the two bounds keeps the choice from flapping.
+        wanted = 4 * signatures >= items if self.materialised else 2 * signatures > items
+        if wanted != self.materialised:
+            self.materialised = wanted
+            self.rebuild(theta)
+        if self._unsorted > 64 + items // 8:
+            # In the order of the id columns: neighbours are read together, and memory is read forwards.
+            order = np.argsort(self.items.live_own, kind="stable")
+            for column in self._scan:
+                column[:items] = column[order]
+            self._position[self.items.live] = np.arange(items, dtype=np.int32)
+            self._unsorted = 0
 
     def touch(self, theta: Theta, columns: Integers) -> None:
         """Parameters of these columns have changed."""
@@ -113,7 +154,7 @@ class Catalogue:
     def count(self, slot: int, clock: int) -> None:
         """One more choice of an item, at this clock, for its trends."""
         if len(self.items.trends.rate):
-            count_touch(self.items.trends, slot, clock)
+            _count_touch(self.items.trends, slot, clock)
 
     # What only reads
 
@@ -134,11 +175,11 @@ class Catalogue:
 
     def top(self, scores: Floats, barred: Flags, n: int) -> Integers:
         """Positions among the live items of the best n that are not barred."""
-        return best(scores, self.items.live, barred, self._rank_rule, min(n, self._live))
+        return _best(scores, self.items, barred, self._rank_rule, min(n, self._live))
 
     def rank(self, scores: Floats, barred: Flags, slot: int) -> Rank:
         """Where a live item stands among those not barred and itself."""
-        return Rank(*rank_of(scores, self.items.live, barred, self._rank_rule, slot))
+        return Rank(*_rank_of(scores, self.items, barred, self._rank_rule, slot))
 
     def holding(self, columns: Iterable[int]) -> Flags:
         """Per slot, whether its shared features include any of the columns."""
@@ -164,10 +205,14 @@ class Catalogue:
         document = {
             "ids": list(self.ids),
             "attributes": [dict(a) for a in self.attributes],
+            "notes": list(self.notes),
             "materialised": self.materialised,
+            "births": self._births,
+            "unsorted": self._unsorted,
         }
         return document, {
             "own": self.items.own[:slots].copy(),
+            "born": self.items.born[:slots].copy(),
             "live": self.items.live.copy(),
             "length": np.array(lengths, np.int32),
             "column": np.concatenate([np.zeros(0, np.int32), *(f.column for f in held)]),
@@ -184,10 +229,12 @@ class Catalogue:
         for slot in arrays["live"]:
             self._append_live(int(slot))
             own = slice(ends[slot] - arrays["length"][slot], ends[slot])
-            shared = Sparse(arrays["column"][own], arrays["value"][own])
-            self.items.signature[slot], _ = self._signatures.take(shared)
+            self._describe(int(slot), int(arrays["own"][slot]), Sparse(arrays["column"][own], arrays["value"][own]))
         self.attributes = [dict(a) for a in document["attributes"]]
-        self.items.own[: len(self.ids)] = arrays["own"]
+        self.notes = [tuple((field, value, weight) for field, value, weight in note) for note in document["notes"]]
+        self.longest = int(arrays["length"].max(initial=0))
+        self.items.born[: len(self.ids)] = arrays["born"]
+        self._births, self._unsorted = document["births"], document["unsorted"]
         self.items.trends.level[: len(self.ids)] = arrays["level"]
         self.items.trends.clock[: len(self.ids)] = arrays["clock"]
         self.items = self.items._replace(shared=self._signatures.view())
@@ -198,29 +245,36 @@ class Catalogue:
         slot = self._slots[item] = len(self.ids)
         self.ids.append(item)
         self.attributes.append({})
+        self.notes.append(())
         items, trends = self.items, self.items.trends
         trends = trends._replace(level=grown(trends.level, slot + 1, _NO_COUNT), clock=grown(trends.clock, slot + 1))
         trends.level[slot], trends.clock[slot] = _NO_COUNT, 0
         own, signature = grown(items.own, slot + 1, -1), grown(items.signature, slot + 1, -1)
         own[slot] = signature[slot] = -1
-        self.items = items._replace(own=own, signature=signature, trends=trends)
+        self._position = grown(self._position, slot + 1)
+        born = grown(items.born, slot + 1)
+        born[slot] = 0
+        self.items = items._replace(own=own, signature=signature, born=born, trends=trends)
         return slot
 
     def _append_live(self, slot: int) -> None:
+        self._position[slot] = self._live
         self._live += 1
-        self._live_buffer = grown(self._live_buffer, self._live)
-        self._live_buffer[self._live - 1] = slot
-        self.items = self.items._replace(live=self._live_buffer[: self._live])
+        self._scan = tuple(grown(column, self._live) for column in self._scan)
+        self._scan[0][self._position[slot]] = slot
+        self._show_scan()
 
-    def _rechosen(self, theta: Theta) -> bool:
-        """Change the kind of index where the counts ask for it; the gap between the bounds keeps it from flapping."""
-        signatures, items = len(self._signatures), self._live
-        wanted = 2 * signatures > items if not self.materialised else 4 * signatures >= items
-        if wanted == self.materialised:
-            return False
-        self.materialised = wanted
-        self.rebuild(theta)
-        return True
+    def _describe(self, slot: int, own: int, shared: Sparse) -> None:
+        """Write down a live item's id column and signature, where learning and where the scan look for them."""
+        _, live_own, live_signature = self._scan
+        position = self._position[slot]
+        signature, _ = self._signatures.take(shared)
+        self.items.own[slot] = live_own[position] = own
+        self.items.signature[slot] = live_signature[position] = signature
+
+    def _show_scan(self) -> None:
+        live, own, signature = (column[: self._live] for column in self._scan)
+        self.items = self.items._replace(live=live, live_own=own, live_signature=signature)
 
 
 def trends_of(half_lives: Iterable[float], columns: Iterable[int], interacting: bool) -> Trends:

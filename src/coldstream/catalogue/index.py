@@ -21,7 +21,12 @@ from coldstream.catalogue.kernels import (
     score_materialised,
     score_signatures,
 )
+from coldstream.model.compiled import direct
 from coldstream.model.kernels import Theta
+
+_refresh_signatures = direct(refresh_signatures)
+_score_signatures, _score_materialised = direct(score_signatures), direct(score_materialised)
+_fold_items_of, _fold_items_owning = direct(fold_items_of), direct(fold_items_owning)
 
 
 class Index(Protocol):
@@ -66,12 +71,12 @@ class SignatureIndex:
 
     def refresh(self, theta: Theta, items: Items, columns: Integers) -> Integers:
         """Fold the signatures that contain any of the columns; their numbers."""
-        found = refresh_signatures(theta, self._sign, items.shared, columns, self._dirty, self._stale, self.folded)
+        found = _refresh_signatures(theta, self._sign, items.shared, columns, self._dirty, self._stale, self.folded)
         return self._stale[:found]
 
     def scores(self, theta: Theta, items: Items, bias: float, factors: Floats, clock: int) -> Floats:
         out = np.empty(len(items.live), np.float32)
-        score_signatures(theta, self._sign, items, self.folded, bias, factors, clock, out)
+        _score_signatures(theta, self._sign, items, self.folded, bias, factors, clock, out)
         return out
 
 
@@ -112,12 +117,12 @@ class MaterialisedIndex:
     def touch(self, theta: Theta, items: Items, columns: Integers) -> None:
         stale = self._signatures.refresh(theta, items, columns)
         folded = self._signatures.folded
-        fold_items_of(theta, self._sign, items, stale, self._listed, folded, self._folded)
-        fold_items_owning(theta, self._sign, items, columns, self._slot_of, folded, self._folded)
+        _fold_items_of(theta, self._sign, items, stale, self._listed, folded, self._folded)
+        _fold_items_owning(theta, self._sign, items, columns, self._slot_of, folded, self._folded)
 
     def scores(self, theta: Theta, items: Items, bias: float, factors: Floats, clock: int) -> Floats:
         out = np.empty(len(items.live), np.float32)
-        score_materialised(theta, self._sign, items, self._folded, bias, factors, clock, out)
+        _score_materialised(theta, self._sign, items, self._folded, bias, factors, clock, out)
         return out
 
     def _reserve(self, slots: int, signatures: int, columns: int) -> None:

@@ -4,7 +4,8 @@ Shapes: I slots (one per item ever put), L live items, P signatures, H trends, k
     own, signature (I,)              an item's id column (−1: none) and its signature
     start, length (P,)               a signature's entries in column, value (pool,)
     head (d,), following, owner (n,) linked lists: column → the signatures that contain it
-    live (L,)                        slots in order of registration
+    live, live_own, live_signature (L,)  slots in the order of the scan, and what the scan reads of them
+    born (I,)                        the order of registration
 """
 
 import math
@@ -14,7 +15,7 @@ import numpy as np
 
 from coldstream.arrays import Flags, Floats, Integers, Longs
 from coldstream.features.sparse import Sparse
-from coldstream.model.compiled import inlined, kernel, scan_kernel
+from coldstream.model.compiled import inlined, kernel, scan_inlined, scan_kernel
 from coldstream.model.counter import below, hashed
 from coldstream.model.kernels import Candidates, Memory, Rule, Theta, learn
 
@@ -51,7 +52,10 @@ class Items(NamedTuple):
 
     own: Integers
     signature: Integers
+    born: Longs
     live: Integers
+    live_own: Integers
+    live_signature: Integers
     shared: Shared
     trends: Trends
 
@@ -250,28 +254,43 @@ class Listed(NamedTuple):
 
 @scan_kernel
 def fold_signature(theta: Theta, sign: float, shared: Shared, s: int, out: Folded) -> None:
+    """Fold one signature."""
+    _fold_signature(theta, sign, shared, s, out, np.empty(out.vector.shape[1], np.float32))
+
+
+@scan_inlined
+def _fold_signature(theta: Theta, sign: float, shared: Shared, s: int, out: Folded, room: Floats) -> None:
     """G_σ = Σ x v and B_σ = Σ w x + ½(‖G_σ‖² ∓ Σ x² ‖v‖²), from scratch: nothing accumulates, so nothing drifts."""
-    G = out.vector
-    k = G.shape[1]
+    k = out.vector.shape[1]
     for f in range(k):
-        G[s, f] = np.float32(0.0)
+        room[f] = np.float32(0.0)
     bias = np.float32(0.0)
-    square = np.float32(0.0)
+    squares = np.float32(0.0)
     for n in range(shared.start[s], shared.start[s] + shared.length[s]):
         i, x = shared.column[n], shared.value[n]
         bias += theta.w[i] * x
+        square = np.float32(0.0)
         for f in range(k):
-            a = x * theta.V[i, f]
-            G[s, f] += a
-            square += a * a
+            v = theta.V[i, f]
+            room[f] += x * v
+            square += v * v
+        squares += x * x * square
     total = np.float32(0.0)
     for f in range(k):
-        total += G[s, f] * G[s, f]
-    out.bias[s] = bias + np.float32(0.5) * (total + np.float32(sign) * square)
+        total += room[f] * room[f]
+    for f in range(k):
+        out.vector[s, f] = room[f]
+    out.bias[s] = bias + np.float32(0.5) * (total + np.float32(sign) * squares)
 
 
 @scan_kernel
 def fold_item(theta: Theta, sign: float, items: Items, slot: int, signatures: Folded, out: Folded) -> None:
+    """Fold one item."""
+    _fold_item(theta, sign, items, slot, signatures, out)
+
+
+@scan_inlined
+def _fold_item(theta: Theta, sign: float, items: Items, slot: int, signatures: Folded, out: Folded) -> None:
     """z_i and b_i of one item from its signature and its own parameters."""
     s, i = items.signature[slot], items.own[slot]
     G, Z = signatures.vector, out.vector
@@ -290,7 +309,7 @@ def fold_item(theta: Theta, sign: float, items: Items, slot: int, signatures: Fo
     out.bias[slot] = bias
 
 
-@kernel
+@scan_kernel
 def fold_items_of(
     theta: Theta, sign: float, items: Items, numbers: Integers, listed: Listed, signatures: Folded, out: Folded
 ) -> None:
@@ -298,11 +317,11 @@ def fold_items_of(
     for n in range(len(numbers)):
         slot = listed.first[numbers[n]]
         while slot >= 0:
-            fold_item(theta, sign, items, slot, signatures, out)
+            _fold_item(theta, sign, items, slot, signatures, out)
             slot = listed.after[slot]
 
 
-@kernel
+@scan_kernel
 def fold_items_owning(
     theta: Theta, sign: float, items: Items, columns: Integers, slot_of: Integers, signatures: Folded, out: Folded
 ) -> None:
@@ -311,11 +330,11 @@ def fold_items_owning(
         if columns[n] < len(slot_of):
             slot = slot_of[columns[n]]
             if slot >= 0 and items.own[slot] == columns[n]:
-                fold_item(theta, sign, items, slot, signatures, out)
+                _fold_item(theta, sign, items, slot, signatures, out)
 
 
-@kernel
-def stale_signatures(shared: Shared, columns: Integers, dirty: Flags, out: Integers) -> int:
+@scan_inlined
+def _stale_signatures(shared: Shared, columns: Integers, dirty: Flags, out: Integers) -> int:
     """The signatures that contain any of the columns, each once. Uses and clears `dirty`."""
     found = 0
     for n in range(len(columns)):
@@ -334,14 +353,15 @@ def stale_signatures(shared: Shared, columns: Integers, dirty: Flags, out: Integ
     return found
 
 
-@kernel
+@scan_kernel
 def refresh_signatures(
     theta: Theta, sign: float, shared: Shared, columns: Integers, dirty: Flags, out: Integers, folded: Folded
 ) -> int:
     """Fold again every signature that contains any of the columns; they are left in `out`."""
-    found = stale_signatures(shared, columns, dirty, out)
+    found = _stale_signatures(shared, columns, dirty, out)
+    room = np.empty(folded.vector.shape[1], np.float32)
     for n in range(found):
-        fold_signature(theta, sign, shared, out[n], folded)
+        _fold_signature(theta, sign, shared, out[n], folded, room)
     return found
 
 
@@ -362,8 +382,7 @@ def score_signatures(
         base[s] = np.float32(c) + folded.bias[s] + product
     diagonal = np.float32(0.5) * (np.float32(1.0) + np.float32(sign))
     for n in range(len(items.live)):
-        slot = items.live[n]
-        s, i = items.signature[slot], items.own[slot]
+        s, i = items.live_signature[n], items.live_own[n]
         score = base[s]
         if i >= 0:
             score += theta.w[i]
@@ -395,7 +414,7 @@ def score_materialised(
         _add_trends(theta, sign, items, Z, q, items.own[:0], clock, out)
 
 
-@inlined
+@scan_inlined
 def _add_trends(
     theta: Theta, sign: float, items: Items, rest: Floats, q: Floats, row: Integers, clock: int, out: Floats
 ) -> None:

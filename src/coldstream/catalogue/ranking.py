@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coldstream.arrays import Flags, Floats, Integers
-from coldstream.catalogue.kernels import CLOSEST_TO_1
+from coldstream.arrays import Flags, Floats, Integers, Longs
+from coldstream.catalogue.kernels import CLOSEST_TO_1, Items
 from coldstream.model.compiled import inlined, kernel
 
 
@@ -23,61 +23,81 @@ def _merit(rank_rule: int, score: np.float32) -> np.float32:
 
 
 @kernel
-def best(scores: Floats, live: Integers, barred: Flags, rank_rule: int, n: int) -> Integers:
+def best(scores: Floats, items: Items, barred: Flags, rank_rule: int, n: int) -> Integers:
     """Positions in `live` of the best n that are not barred, best first; ties go to the earlier registration."""
+    live, born = items.live, items.born
     merit = np.empty(n, np.float32)
     place = np.empty(n, np.int32)
+    birth = np.empty(n, np.int64)
+    heap = Heap(merit, birth, place)  # with the worst at the root
     size = 0
-    # A heap with the worst at the root: smaller merit, or the later of equals.
     for position in range(len(live)):
         m = _merit(rank_rule, scores[position])
-        if (size == n and not m > merit[0]) or barred[live[position]]:
+        if (size == n and m < merit[0]) or barred[live[position]]:
             continue
+        b = born[live[position]]
         if size < n:
-            hole = size
+            _rise(heap, size, m, b, position)
             size += 1
-            while hole > 0 and not m > merit[(hole - 1) // 2]:
-                merit[hole], place[hole] = merit[(hole - 1) // 2], place[(hole - 1) // 2]
-                hole = (hole - 1) // 2
-        else:
-            hole = _sink(merit, place, size, m, position)
-        merit[hole], place[hole] = m, position
+        elif _worse(merit[0], birth[0], m, b):
+            _sink(heap, size, m, b, position)
     ordered = np.empty(size, np.int32)
     while size > 0:
         size -= 1
         ordered[size] = place[0]
-        m, position = merit[size], place[size]
-        hole = _sink(merit, place, size, m, position)
-        merit[hole], place[hole] = m, position
+        _sink(heap, size, merit[size], birth[size], place[size])
     return ordered
 
 
+class Heap(NamedTuple):
+    """The candidates kept so far."""
+
+    merit: Floats
+    birth: Longs
+    place: Integers
+
+
 @inlined
-def _sink(merit: Floats, place: Integers, size: int, m: np.float32, position: int) -> int:
-    """Where (m, position) belongs once the root is gone; moves worse children up on the way."""
+def _worse(m: np.float32, birth: int, other: np.float32, other_birth: int) -> bool:
+    return bool(m < other or (m == other and birth > other_birth))
+
+
+@inlined
+def _write(heap: Heap, hole: int, m: np.float32, birth: int, position: int) -> None:
+    heap.merit[hole], heap.birth[hole], heap.place[hole] = m, birth, position
+
+
+@inlined
+def _rise(heap: Heap, hole: int, m: np.float32, birth: int, position: int) -> None:
+    """Put a candidate into the hole at the end, or above every parent that is better than it."""
+    while hole > 0:
+        parent = (hole - 1) // 2
+        if not _worse(m, birth, heap.merit[parent], heap.birth[parent]):
+            break
+        _write(heap, hole, heap.merit[parent], heap.birth[parent], heap.place[parent])
+        hole = parent
+    _write(heap, hole, m, birth, position)
+
+
+@inlined
+def _sink(heap: Heap, size: int, m: np.float32, birth: int, position: int) -> None:
+    """Put a candidate in place of the root, below every child that is worse than it."""
     hole = 0
-    while True:
-        child = 2 * hole + 1
-        if child >= size:
-            return hole
-        other = child + 1
-        if other < size and _worse(merit[other], place[other], merit[child], place[child]):
+    while 2 * hole + 1 < size:
+        child, other = 2 * hole + 1, 2 * hole + 2
+        if other < size and _worse(heap.merit[other], heap.birth[other], heap.merit[child], heap.birth[child]):
             child = other
-        if not _worse(merit[child], place[child], m, position):
-            return hole
-        merit[hole], place[hole] = merit[child], place[child]
+        if not _worse(heap.merit[child], heap.birth[child], m, birth):
+            break
+        _write(heap, hole, heap.merit[child], heap.birth[child], heap.place[child])
         hole = child
-
-
-@inlined
-def _worse(m: np.float32, position: int, other: np.float32, other_position: int) -> bool:
-    return bool(m < other or (m == other and position > other_position))
+    _write(heap, hole, m, birth, position)
 
 
 @kernel
-def rank_of(scores: Floats, live: Integers, barred: Flags, rank_rule: int, slot: int) -> tuple[float, int]:
+def rank_of(scores: Floats, items: Items, barred: Flags, rank_rule: int, slot: int) -> tuple[float, int]:
     """The expected rank of a live item under ties, and the number of candidates; the item itself is never barred."""
-    own = np.float32(0.0)
+    live, own = items.live, np.float32(0.0)
     for position in range(len(live)):
         if live[position] == slot:
             own = _merit(rank_rule, scores[position])

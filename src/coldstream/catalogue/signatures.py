@@ -30,8 +30,7 @@ class Signatures:
 
     def take(self, features: Sparse) -> tuple[int, bool]:
         """The number of an item's signature, and whether it is new."""
-        order = np.argsort(features.column, kind="stable")
-        index, value = features.column[order], features.value[order]
+        index, value = _ordered(features)
         key = index.tobytes() + value.tobytes()
         number = self._numbers.get(key)
         if number is not None:
@@ -43,6 +42,12 @@ class Signatures:
         self._holders[number] = 1
         self._write(number, index, value)
         return number, True
+
+    def number(self, features: Sparse) -> int:
+        """The number that `take` would answer."""
+        index, value = _ordered(features)
+        free = self._free[-1] if self._free else self.count
+        return self._numbers.get(index.tobytes() + value.tobytes(), free)
 
     def drop(self, number: int) -> None:
         """One item less has this signature."""
@@ -97,3 +102,8 @@ class Signatures:
         self._entries = self._wasted = 0
         for number, index, value in kept:
             self._write(number, index, value)
+
+
+def _ordered(features: Sparse) -> Sparse:
+    order = np.argsort(features.column, kind="stable")
+    return Sparse(features.column[order], features.value[order])

@@ -6,18 +6,15 @@ second never does.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 from coldstream.errors import InvalidInput, shown
 from coldstream.events.event import checked_text
-from coldstream.features.fields import Attribute, Categories, Category, Field, Id, LastTimePart, TimePart, Trend
-from coldstream.features.history import History, Past
+from coldstream.features.fields import TIME_PARTS, Attribute, Categories, Category, Field, Id, LastTimePart, TimePart, Trend
+from coldstream.features.history import Features, History, Past
 from coldstream.features.schema import SIDES, Schema
 from coldstream.features.sparse import Sparse, sparse
 from coldstream.features.vocabulary import Vocabulary
-
-Features: TypeAlias = list[tuple[int, str, float]]
-"""Named features: (field number, value, weight)."""
 
 
 class Encoder:
@@ -34,8 +31,9 @@ class Encoder:
 
     def _follow(self, schema: Schema) -> None:
         self.schema = schema
-        self.history = History(schema)
         number = {name: n for n, name in enumerate(self.vocabulary.fields)}
+        self._context_fields = {f.name: number[f"context.{f.name}"] for f in schema.context}
+        self.history = History(schema, self._context_fields)
         attributes: dict[str, dict[str, tuple[int, Attribute]]] = {
             side: {f.name: (number[f"{side}.{f.name}"], f) for f in getattr(schema, side) if isinstance(f, Attribute)}
             for side in SIDES
@@ -46,11 +44,10 @@ class Encoder:
             for side in ("user", "item")
         }
         self._times = [
-            (number[f"context.{f.name}"], f)
+            (number[f"context.{f.name}"], f.part)
             for f in schema.context
             if isinstance(f, TimePart) and not isinstance(f, LastTimePart)
         ]
-        self._past_fields = {f.name: number[f"context.{f.name}"] for f in schema.context}
 
     # What a record says
 
@@ -69,18 +66,15 @@ class Encoder:
 
     def describe_context(self, context: Mapping[str, Any], time: float | None, past: Past) -> Features:
         """The features of a request or an event: its context, its time, and the user's past before it."""
-        unknown = [name for name in context if name not in self._context]
-        for name in unknown:
-            self._check_open(name, context[name])
-        known = {name: context[name] for name in context if name not in unknown} if unknown else context
-        features = _described("context", self._context, known)
+        features = self.history.features(past)
         if time is not None:
-            for number, part in self._times:
-                features += [(number, value, weight) for value, weight in part.features(time)]
-        for name, named in self.history.features(past):
-            if named:
-                number = self._past_fields[name]
-                features += [(number, value, weight) for value, weight in named]
+            features += [(number, TIME_PARTS[part](time), 1.0) for number, part in self._times]
+        if context:
+            unknown = [name for name in context if name not in self._context]
+            for name in unknown:
+                self._check_open(name, context[name])
+            known = {name: context[name] for name in context if name not in unknown} if unknown else context
+            features += _described("context", self._context, known)
         return features
 
     # Named features and columns
@@ -103,8 +97,10 @@ class Encoder:
     def encode(self, features: Features) -> Sparse:
         """The sparse vector of named features; what is unknown is left out."""
         find = self.vocabulary.find
-        known = [(column, weight) for field, value, weight in features if (column := find(field, value)) is not None]
-        return sparse([column for column, _ in known], [weight for _, weight in known])
+        columns = [find(field, value) for field, value, _ in features]
+        if None in columns:
+            features = [feature for feature, column in zip(features, columns, strict=True) if column is not None]
+        return sparse([column for column in columns if column is not None], [weight for _, _, weight in features])
 
     def admit_fields(self, context: Mapping[str, Any]) -> list[Field]:
         """Take up the context fields that nobody declared, where the schema is open; the ones taken up."""
@@ -125,7 +121,7 @@ class Encoder:
         self._follow(schema)
 
     def _check_open(self, name: str, raw: object) -> None:
-        if not self.schema.open_context or name in self._past_fields:
+        if not self.schema.open_context or name in self._context_fields:
             raise _unknown("context", name, raw, self._context)
 
     def return_to(self, schema: Schema) -> list[int]:

@@ -159,9 +159,6 @@ class TimePart(Field):
         Field.__post_init__(self)
         self._require("part", self.part, self.part in TIME_PARTS, "one of " + ", ".join(TIME_PARTS))
 
-    def features(self, time: float) -> Named:
-        return [(TIME_PARTS[self.part](time), 1.0)]
-
 
 @dataclass(frozen=True, slots=True)
 class LastTimePart(TimePart):

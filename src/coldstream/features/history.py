@@ -1,19 +1,17 @@
 """What a user did before: the source of the history fields, always strictly before the event at hand."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeAlias
 
-from coldstream.features.fields import (
-    TIME_PARTS,
-    Attribute,
-    LastAttribute,
-    LastItem,
-    LastItems,
-    LastTimePart,
-    Named,
-)
+from coldstream.features.fields import TIME_PARTS, Attribute, LastAttribute, LastItem, LastItems, LastTimePart
 from coldstream.features.schema import Schema
+
+Features: TypeAlias = list[tuple[int, str, float]]
+"""Named features: (field number, value, weight)."""
+
+Note: TypeAlias = tuple[tuple[int, str, float], ...]
+"""What the past keeps of an item's attributes: the features that history fields will show after it."""
 
 
 class Past(NamedTuple):
@@ -22,81 +20,59 @@ class Past(NamedTuple):
     items: tuple[str, ...] = ()
     """The last items, the latest at the end."""
     time: float | None = None
-    attributes: Mapping[str, Sequence[tuple[str, float]]] = {}
-    """Features of the last item, per history field that asks for them."""
+    note: Note = ()
+    """Features of the last item's attributes, as they were then."""
 
 
 class History:
-    """The history fields of a schema, over the pasts of its users."""
+    """The history fields of a schema, over the pasts of its users. `number` gives each context field's number."""
 
-    def __init__(self, schema: Schema) -> None:
-        self._length = 0
-        self._sources: dict[str, Attribute] = {}
-        self._readers: list[tuple[str, Callable[[Past], Named]]] = []
+    def __init__(self, schema: Schema, number: Mapping[str, int]) -> None:
         attributes = {field.name: field for field in schema.item if isinstance(field, Attribute)}
+        self._last: list[int] = []
+        self._several: list[tuple[int, int]] = []
+        self._sources: list[tuple[int, Attribute]] = []
+        self._times: list[tuple[int, str]] = []
         for field in schema.context:
             if isinstance(field, LastItem):
-                self._remember(1)
-                self._readers.append((field.name, _last_item))
+                self._last.append(number[field.name])
             elif isinstance(field, LastItems):
-                self._remember(field.length)
-                self._readers.append((field.name, _LastItemsReader(field.length)))
+                self._several.append((number[field.name], field.length))
             elif isinstance(field, LastAttribute):
-                self._sources[field.name] = attributes[field.of]
-                self._readers.append((field.name, _AttributeReader(field.name)))
+                self._sources.append((number[field.name], attributes[field.of]))
             elif isinstance(field, LastTimePart):
-                self._readers.append((field.name, _TimeReader(field.part)))
+                self._times.append((number[field.name], field.part))
+        self._length = max([length for _, length in self._several] + [1] * bool(self._last), default=0)
 
-    def features(self, past: Past) -> list[tuple[str, Named]]:
-        """The features of every history field, by the field's name."""
-        return [(name, read(past)) for name, read in self._readers]
+    def features(self, past: Past) -> Features:
+        """The features of every history field."""
+        features: Features = list(past.note)
+        if past.items:
+            features += [(field, past.items[-1], 1.0) for field in self._last]
+            for field, length in self._several:
+                features += _weighted(field, past.items[-length:])
+        if past.time is not None:
+            features += [(field, TIME_PARTS[part](past.time), 1.0) for field, part in self._times]
+        return features
 
-    def after(self, past: Past, item: str, attributes: Mapping[str, Any], time: float | None) -> Past:
-        """The past once an event with this item has happened."""
-        if not self._readers:
-            return past
-        items = (*past.items, item)[-self._length :] if self._length else ()
-        features = {
-            name: tuple(source.features(f"item {item!r}", attributes[source.name]))
-            for name, source in self._sources.items()
+    def note(self, item: str, attributes: Mapping[str, Any]) -> Note:
+        """What to keep of an item's attributes when it is chosen."""
+        return tuple(
+            (field, value, weight)
+            for field, source in self._sources
             if source.name in attributes
-        }
-        return Past(items, time, features)
+            for value, weight in source.features(f"item {item!r}", attributes[source.name])
+        )
 
-    def _remember(self, length: int) -> None:
-        self._length = max(self._length, length)
-
-
-def _last_item(past: Past) -> Named:
-    return [(past.items[-1], 1.0)] if past.items else []
+    def after(self, past: Past, item: str, note: Note, time: float | None) -> Past:
+        """The past once an event with this item has happened."""
+        items = (*past.items, item)[-self._length :] if self._length else ()
+        return Past(items, time if self._times else None, note)
 
 
-class _LastItemsReader:
-    def __init__(self, length: int) -> None:
-        self._length = length
-
-    def __call__(self, past: Past) -> Named:
-        items = past.items[-self._length :]
-        if not items:
-            return []
-        weight = 1.0 / math.sqrt(len(items))
-        distinct = dict.fromkeys(items)
-        if len(distinct) == len(items):
-            return [(item, weight) for item in items]
-        return [(item, weight * items.count(item)) for item in distinct]
-
-
-class _AttributeReader:
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __call__(self, past: Past) -> Named:
-        return list(past.attributes.get(self._name, ()))
-
-
-class _TimeReader:
-    def __init__(self, part: str) -> None:
-        self._part = TIME_PARTS[part]
-
-    def __call__(self, past: Past) -> Named:
-        return [] if past.time is None else [(self._part(past.time), 1.0)]
+def _weighted(field: int, items: tuple[str, ...]) -> Features:
+    weight = 1.0 / math.sqrt(len(items))
+    distinct = dict.fromkeys(items)
+    if len(distinct) == len(items):
+        return [(field, item, weight) for item in items]
+    return [(field, item, weight * items.count(item)) for item in distinct]

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coldstream.features.encoder import Features
-from coldstream.features.history import Past
+from coldstream.features.history import Features, Past
 
 
 class User:
@@ -29,7 +28,7 @@ def state(users: Mapping[str, User]) -> tuple[dict[str, Any], dict[str, NDArray[
         "attributes": [dict(user.attributes) for user in users.values()],
         "items": [user.past.items for user in users.values()],
         "time": [user.past.time for user in users.values()],
-        "last": [dict(user.past.attributes) for user in users.values()],
+        "note": [user.past.note for user in users.values()],
     }
     seen = [slot for user in users.values() for slot in sorted(user.seen)]
     counts = [len(user.seen) for user in users.values()]
@@ -39,8 +38,8 @@ def state(users: Mapping[str, User]) -> tuple[dict[str, Any], dict[str, NDArray[
 def pasts(document: Mapping[str, Any]) -> list[Past]:
     """The users' pasts in a document that `state` wrote."""
     return [
-        Past(tuple(items), time, {name: tuple((value, weight) for value, weight in named) for name, named in last.items()})
-        for items, time, last in zip(document["items"], document["time"], document["last"], strict=True)
+        Past(tuple(items), time, tuple((field, value, weight) for field, value, weight in note))
+        for items, time, note in zip(document["items"], document["time"], document["note"], strict=True)
     ]
 
 

@@ -1,7 +1,9 @@
 """Feature → column. Grows only when asked to."""
 
 import heapq
-from typing import NamedTuple
+from array import array
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 
 class Admission(NamedTuple):
@@ -10,23 +12,35 @@ class Admission(NamedTuple):
     column: int
     field: int
     value: str
-    appended: bool  # False where it filled a gap that a release had left
+    appended: int
+    """How many columns were added at the end for it: none where it filled a gap, more than one where it began a run."""
+    place: int | None
+    """The neighbourhood it was admitted to."""
+
+
+_LONGEST_RUN = 64
 
 
 class Vocabulary:
-    """Fields, their values, and the column of each. What was admitted since the last `commit` can be taken back."""
+    """Fields, their values, and the column of each. What was admitted since the last `commit` can be taken back.
+
+    Features that are read together can be admitted near each other: every neighbourhood keeps runs of columns for itself.
+    """
 
     def __init__(self) -> None:
         self.fields: list[str] = []
         self.fresh: list[Admission] = []
         self._columns: list[dict[str, int]] = []
-        self._owners: list[tuple[int, str] | None] = []
+        self._field_of = array("h")  # −1 for a gap
+        self._value_of: list[str | None] = []
         self._gaps: list[int] = []  # a heap: the lowest gap is filled first
+        self._runs: dict[int, list[int]] = {}  # per neighbourhood a heap of its free columns
+        self._neighbours: dict[int, int] = {}  # per neighbourhood how many columns it ever got
         self._settled_fields = 0
 
     def __len__(self) -> int:
         """How many columns there are, gaps included."""
-        return len(self._owners)
+        return len(self._value_of)
 
     def admit_field(self, name: str) -> int:
         """The number of a field, new or known."""
@@ -40,14 +54,35 @@ class Vocabulary:
         column = self._columns[field].get(value)
         if column is None:
             appended = not self._gaps
-            column = len(self._owners) if appended else heapq.heappop(self._gaps)
             if appended:
-                self._owners.append((field, value))
-            else:
-                self._owners[column] = (field, value)
-            self._columns[field][value] = column
-            self.fresh.append(Admission(column, field, value, appended))
+                self._append(1)
+            column = len(self) - 1 if appended else heapq.heappop(self._gaps)
+            self._settle(Admission(column, field, value, int(appended), None))
         return column
+
+    def admit_near(self, field: int, value: str, place: int) -> int:
+        """The column of a feature, new or known; a new one next to others of the same neighbourhood."""
+        column = self._columns[field].get(value)
+        if column is None:
+            run = self._runs.setdefault(place, [])
+            appended = 0
+            if not run:  # as many again as there are, so that at most half is ever idle
+                appended = min(max(1, self._neighbours.get(place, 0)), _LONGEST_RUN)
+                run.extend(range(len(self), len(self) + appended))
+                self._append(appended)
+                self._neighbours[place] = self._neighbours.get(place, 0) + appended
+            column = heapq.heappop(run)
+            self._settle(Admission(column, field, value, appended, place))
+        return column
+
+    def _append(self, columns: int) -> None:
+        self._field_of.extend([-1] * columns)
+        self._value_of.extend([None] * columns)
+
+    def _settle(self, admission: Admission) -> None:
+        self._field_of[admission.column], self._value_of[admission.column] = admission.field, admission.value
+        self._columns[admission.field][admission.value] = admission.column
+        self.fresh.append(admission)
 
     def find(self, field: int, value: str) -> int | None:
         """The column of a known feature."""
@@ -55,16 +90,26 @@ class Vocabulary:
 
     def owner(self, column: int) -> tuple[str, str]:
         """The field's name and the value that a column stands for."""
-        owner = self._owners[column]
-        if owner is None:
+        value = self._value_of[column]
+        if value is None:
             raise IndexError(f"column {column} is a gap")
-        return self.fields[owner[0]], owner[1]
+        return self.fields[self._field_of[column]], value
 
     def release(self, field: int, value: str) -> int:
         """Give a feature's column back; it is a gap until another feature fills it."""
-        column = self._columns[field].pop(value)
-        self._owners[column] = None
+        column = self._vacate(field, value)
         heapq.heappush(self._gaps, column)
+        return column
+
+    def release_near(self, field: int, value: str, place: int) -> int:
+        """Give a feature's column back to a neighbourhood."""
+        column = self._vacate(field, value)
+        heapq.heappush(self._runs.setdefault(place, []), column)
+        return column
+
+    def _vacate(self, field: int, value: str) -> int:
+        column = self._columns[field].pop(value)
+        self._field_of[column], self._value_of[column] = -1, None
         return column
 
     def commit(self) -> None:
@@ -75,40 +120,46 @@ class Vocabulary:
     def rollback(self) -> list[int]:
         """Take back all that was admitted since the last commit; the columns that are free again."""
         freed = []
-        for admission in reversed(self.fresh):
-            del self._columns[admission.field][admission.value]
-            if admission.appended:
-                self._owners.pop()
-            else:
-                self._owners[admission.column] = None
-                heapq.heappush(self._gaps, admission.column)
-            freed.append(admission.column)
+        for column, field, value, appended, place in reversed(self.fresh):
+            freed.append(self._vacate(field, value))
+            home = self._gaps if place is None else self._runs[place]
+            heapq.heappush(home, column)
+            if appended:
+                del self._field_of[-appended:], self._value_of[-appended:]
+                home[:] = [free for free in home if free < len(self)]
+                heapq.heapify(home)
+            if appended and place is not None:
+                self._neighbours[place] -= appended
         self.fresh.clear()
         del self.fields[self._settled_fields :]
         del self._columns[self._settled_fields :]
         return freed
 
-    def document(self) -> dict[str, list[object]]:
-        """The vocabulary as JSON can hold it: per column its field number and value, or null twice for a gap."""
+    def document(self) -> dict[str, Any]:
+        """The vocabulary as JSON can hold it: per column its field number and value, or −1 and null for a gap."""
         return {
             "fields": list(self.fields),
-            "column_field": [None if owner is None else owner[0] for owner in self._owners],
-            "column_value": [None if owner is None else owner[1] for owner in self._owners],
+            "column_field": self._field_of.tolist(),
+            "column_value": list(self._value_of),
+            "runs": sorted((place, sorted(run)) for place, run in self._runs.items() if run),
+            "neighbours": sorted((place, count) for place, count in self._neighbours.items() if count),
         }
 
     @classmethod
-    def from_document(cls, document: dict[str, list[object]]) -> "Vocabulary":
+    def from_document(cls, document: Mapping[str, Any]) -> "Vocabulary":
         """The inverse of `document`."""
         vocabulary = cls()
         for name in document["fields"]:
             vocabulary.admit_field(str(name))
-        for column, owner in enumerate(zip(document["column_field"], document["column_value"], strict=True)):
-            match owner:
-                case (int(field), str(value)):
-                    vocabulary._owners.append((field, value))
-                    vocabulary._columns[field][value] = column
-                case _:
-                    vocabulary._owners.append(None)
-                    vocabulary._gaps.append(column)  # ascending, so already a heap
+        vocabulary._runs = {place: list(run) for place, run in document["runs"]}
+        vocabulary._neighbours = dict(document["neighbours"])
+        reserved = {column for run in vocabulary._runs.values() for column in run}
+        vocabulary._field_of.extend(document["column_field"])
+        vocabulary._value_of.extend(document["column_value"])
+        for column, (field, value) in enumerate(zip(vocabulary._field_of, vocabulary._value_of, strict=True)):
+            if value is not None:
+                vocabulary._columns[field][value] = column
+            elif column not in reserved:
+                vocabulary._gaps.append(column)  # ascending, so already a heap
         vocabulary.commit()
         return vocabulary

@@ -9,6 +9,8 @@ import numba
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+_FAST = {"reassoc", "contract", "nsz"}
+
 
 def kernel(function: Function) -> Function:
     """Compile with IEEE arithmetic in the order written: what learns gives the same bits wherever it runs."""
@@ -17,14 +19,39 @@ def kernel(function: Function) -> Function:
 
 def scan_kernel(function: Function) -> Function:
     """Compile with reordered sums: what only reads may trade the last bit for vector instructions."""
-    fast = {"reassoc", "contract", "nsz"}
-    compiled = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath=fast)(function)
+    compiled = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath=_FAST)(function)
     return cast(Function, _stamped(compiled))
 
 
 def inlined(function: Function) -> Function:
     """A part of a kernel. Inlined, because a call that hands over a hundred array fields costs more than the loop."""
     return cast(Function, numba.njit(nogil=True, error_model="numpy", forceinline=True)(function))
+
+
+def scan_inlined(function: Function) -> Function:
+    """A part of a scan kernel."""
+    return cast(Function, numba.njit(nogil=True, error_model="numpy", forceinline=True, fastmath=_FAST)(function))
+
+
+def direct(function: Function) -> Function:
+    """The same kernel for hot callers in Python that always pass the same types.
+
+    Finding out the types of nested tuples of arrays takes longer than most kernels run. This asks once, at the first call,
+    and jumps to the machine code from then on; what it is handed must be our own arrays, never a caller's.
+    """
+    entry: Any = None
+
+    def call(*args: Any) -> Any:
+        nonlocal entry
+        if entry is not None:
+            return entry(*args)
+        result = function(*args)
+        overloads = getattr(function, "overloads", {})
+        if len(overloads) == 1:
+            entry = next(iter(overloads.values())).entry_point
+        return result
+
+    return cast(Function, call)
 
 
 def _stamped(compiled: Any) -> Any:

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from coldstream.arrays import Floats
 from coldstream.config import Hyperparameters, preset
 from coldstream.errors import Diverged, InvalidInput, shown
-from coldstream.features.encoder import Features
 from coldstream.features.fields import Categories, Category, Number
+from coldstream.features.history import Features
 from coldstream.features.sparse import Sparse, sparse
 from coldstream.features.vocabulary import Vocabulary
 from coldstream.model import losses
@@ -80,8 +80,9 @@ class FactorizationMachine:
         """Start the features that the vocabulary admitted since its last commit."""
         vocabulary = self.vocabulary
         self.parameters.grow(len(vocabulary), len(vocabulary.fields))
-        for column, field, value, _ in vocabulary.fresh:
-            self.parameters.admit(column, field, key_of(self.seed, vocabulary.fields[field], value))
+        for admission in vocabulary.fresh:
+            name = vocabulary.fields[admission.field]
+            self.parameters.admit(admission.column, admission.field, key_of(self.seed, name, admission.value))
 
     def take_back(self, columns: Iterable[int]) -> None:
         """Undo `take_up` for columns that the vocabulary rolled back."""

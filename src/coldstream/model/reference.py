@@ -1,7 +1,8 @@
 """The slow twin of the kernels: the same model from its definition, in plain Python and float64.
 
-It sums over pairs where the kernels use the O(k·nz) identity, keeps whole copies of Θ where they keep touched rows, and knows
-no columns that are shared by candidates. It is for tests and for reading; nothing that ships imports it.
+It sums over pairs where the kernels use the O(k·nz) identity, keeps whole copies of Θ where they keep touched rows, and
+scores each candidate as one whole vector where they share the context. It is for tests and for reading;
+nothing that ships imports it.
 """
 
 import copy
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from coldstream.arrays import Doubles
 from coldstream.config import Hyperparameters
 
 Vector = Mapping[int, float]
@@ -22,8 +24,8 @@ class Theta:
     """The parameters, dense."""
 
     w0: float
-    w: np.ndarray[tuple[int], np.dtype[np.float64]]
-    V: np.ndarray[tuple[int, int], np.dtype[np.float64]]
+    w: Doubles
+    V: Doubles
 
 
 def score(theta: Theta, x: Vector, pairs: str) -> float:
@@ -84,7 +86,7 @@ class Machine:
     fields: Sequence[int]
     lambda0: float = field(init=False)
     lambda_w: dict[int, float] = field(init=False)
-    lambda_V: dict[int, np.ndarray[tuple[int], np.dtype[np.float64]]] = field(init=False)
+    lambda_V: dict[int, Doubles] = field(init=False)
     H: dict[int, tuple[float, float]] = field(default_factory=dict)
     """The last λ-gradients of every field's w and V, in per-field mode."""
 
@@ -177,9 +179,7 @@ class Machine:
             self.theta.V[i] -= rates * steps
             s.V[i] = carried * (1.0 - 2.0 * rates * penalty) * s.V[i] - 2.0 * rates * old.V[i]
 
-    def _rate(
-        self, squares: float | np.ndarray[tuple[int], np.dtype[np.float64]]
-    ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    def _rate(self, squares: float | Doubles) -> Doubles:
         h = self.hyperparameters
         floor = h.adagrad_floor
         return np.asarray(h.learning_rate / np.sqrt(squares + floor) if h.optimizer == "adagrad" else h.learning_rate)

@@ -1,0 +1,179 @@
+"""How fast, how large, and how both grow. Every ratio is between two figures of this one run; compile time stands apart."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from coldstream import Category, Id, Recommender, Schema
+from coldstream.catalogue.kernels import Draws, learn_epoch
+from coldstream.features.sparse import Sparse, sparse
+from coldstream.model.compiled import kernel
+from coldstream.model.counter import key_of
+from coldstream.model.factorization_machine import FactorizationMachine
+from coldstream.model.kernels import Candidates, Memory, Rule, Theta, learn
+from coldstream.training import batch_of
+from workloads import FULL, IDS_ONLY, MATRIX, MovieLens
+
+
+def best_of(repeats: int, action: Callable[[], object], calls: int = 1) -> float:
+    """Microseconds per call: the fastest of several runs, which is the one that other processes disturbed least."""
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        action()
+        times.append(time.perf_counter() - start)
+    return min(times) / calls * 1e6
+
+
+def line(what: str, value: str, bound: str = "") -> None:
+    """One row of the report."""
+    print(f"  {what:<58}{value:>16}   {bound}", flush=True)
+
+
+def compile_everything() -> None:
+    """Call every kernel once and say what compiling or loading them from the cache took."""
+    start = time.perf_counter()
+    for preset in ("paper", "default"):
+        recommender = MovieLens(items=40, users=4, combinations=8).fill(Recommender(FULL, preset), 3)
+        recommender.recommend("u0")
+        recommender.train(MovieLens(items=40, users=4).events(4), epochs=1)
+    print(f"compiling, or loading what was compiled before: {time.perf_counter() - start:.1f} s\n")
+
+
+def kernel_time(recommender: Recommender, events: int = 4000) -> float:
+    """Microseconds that the learning kernel alone takes per event: a whole epoch in one call."""
+    contexts, slots = [], []
+    for event in MovieLens().events(events):
+        x, slot = recommender._admit_event(event)
+        contexts.append(x)
+        slots.append(slot)
+    recommender._encoder.vocabulary.commit()
+    parameters, items = recommender._machine.parameters, recommender._catalogue.items
+    parameters.make_room(recommender._most_touched(max(len(x.column) for x in contexts)))
+    users = np.zeros(events, np.int32)
+    batch = batch_of(items, contexts, np.array(slots, np.int32), users, [set(range(20))], 0)
+    draws = Draws(key_of(1, "bench"), 0, recommender.hyperparameters.negatives)
+    order = np.arange(events, dtype=np.int32)
+    args = (parameters.theta, parameters.memory, recommender._machine.rule, items, draws, batch, order)
+    return best_of(7, lambda: learn_epoch(*args), events)
+
+
+def movielens() -> None:
+    """The figures at ML-100k's shape."""
+    paper = MovieLens().fill(Recommender(FULL, "paper", seed=1))
+    matrix = MovieLens().fill(Recommender(IDS_ONLY, "paper", seed=1, learning_rate=0.002, factor_penalty=0.01, **MATRIX))
+    default = MovieLens().fill(Recommender(FULL, "default", seed=1, negatives=20))
+    users = [f"u{n}" for n in range(400)]
+
+    def ask(recommender: Recommender) -> Callable[[], object]:
+        return lambda: [recommender.recommend(user, 10, time=1e6) for user in users]
+
+    full_time, matrix_time, default_time = [], [], []
+    for _ in range(7):  # interleaved, so that a noisy minute hits all of them
+        full_time.append(best_of(1, ask(paper), len(users)))
+        matrix_time.append(best_of(1, ask(matrix), len(users)))
+        default_time.append(best_of(1, ask(default), len(users)))
+    sample = paper._sample("u1", "i1", None, 1e6, None)
+    print(f"ML-100k's shape: {len(paper.items())} items, {len(sample.column)} nonzeros, k = 40")
+    line("recommend(n=10), factorization machine", f"{min(full_time):.1f} µs", "≤ 60")
+    line("recommend(n=10), matrix factorization", f"{min(matrix_time):.1f} µs")
+    line("ratio", f"{min(full_time) / min(matrix_time):.2f}", "≤ 1.5")
+    line("recommend(n=10), default mode", f"{min(default_time):.1f} µs")
+    events = list(MovieLens().events(3000))
+    line("paper-mode learn, called from Python", f"{best_of(5, lambda: [*map(paper.learn, events)], 3000):.1f} µs", "≤ 40")
+    line("  of which the kernel", f"{kernel_time(paper):.2f} µs", "≤ 3")
+    line("default-mode learn, called from Python", f"{best_of(5, lambda: [*map(default.learn, events)], 3000):.1f} µs")
+    line("  of which the kernel, with 20 negatives", f"{kernel_time(default):.2f} µs", "≤ 15")
+
+
+def growth_with_items() -> None:
+    """Scan time against the time numpy takes to read the same bytes once."""
+    print("\nexact scan of the whole catalogue (k = 40, 216 signatures), against numpy reading the same bytes")
+    for items in (10_000, 100_000, 1_000_000):
+        schema = Schema(item=[Id(), Category("shop")])
+        recommender = Recommender(schema, "paper", seed=1)
+        for item in range(items):
+            recommender.put_item(f"i{item}", {"shop": item % 216})
+        recommender.put_user("u")
+        V = np.random.default_rng(1).normal(size=(items, 40)).astype(np.float32)
+        scan, read, repeats = [], [], max(5, 1_000_000 // items)
+        for _ in range(repeats):
+            scan.append(best_of(1, lambda r=recommender: r._scores(r._request("u", None, None, None)[0])))
+            read.append(best_of(1, V.sum))
+        full = best_of(repeats, lambda r=recommender: r.recommend("u"))
+        ratio = min(scan) / min(read)
+        line(f"{items:>9,} items: scan {min(scan):,.0f} µs, read {min(read):,.0f} µs", f"ratio {ratio:.2f}", "≤ 1.5")
+        line("          recommend(n=10), whole call", f"{full:,.0f} µs")
+
+
+def growth_with_model() -> None:
+    """The learning kernel against k and against the number of nonzeros: both should be straight lines."""
+    print("\npaper-mode learning kernel")
+    for what, cases in (
+        ("k", [(10, 24), (20, 24), (40, 24), (80, 24), (160, 24)]),
+        ("nonzeros", [(40, n) for n in (6, 12, 24, 48, 96)]),
+    ):
+        times = [_learn_time(*case) for case in cases]
+        size = np.array([case[0 if what == "k" else 1] for case in cases], float)
+        slope, start = np.polyfit(size, times, 1)
+        fit = 1 - np.var(times - (slope * size + start)) / np.var(times)
+        text = "  ".join(f"{int(s)}: {t:.2f}" for s, t in zip(size, times, strict=True))
+        line(f"µs by {what}   {text}", f"R² {fit:.3f}", "linear")
+
+
+def _learn_time(k: int, nonzeros: int, calls: int = 3000) -> float:
+    # A small λ: under the preset's, one sample repeated for ever decays V into denormal numbers, which are slow.
+    machine = FactorizationMachine("paper", factors=k, factor_penalty=0.01, linear_penalty=0.01)
+    for column in range(nonzeros):
+        machine.vocabulary.admit(machine.vocabulary.admit_field("x"), str(column))
+    machine.take_up()
+    machine.parameters.make_room(nonzeros)
+    x, nothing = sparse(range(nonzeros), [1.0] * nonzeros), Candidates(np.zeros(2, np.int32), sparse([], []))
+    args = (machine.parameters.theta, machine.parameters.memory, machine.rule, x, nothing, calls)
+    return best_of(15, lambda: _learn_often(*args), calls)
+
+
+@kernel
+def _learn_often(theta: Theta, memory: Memory, rule: Rule, x: Sparse, candidates: Candidates, calls: int) -> None:
+    for _ in range(calls):
+        learn(theta, memory, rule, x, candidates, 1.0)
+
+
+def memory() -> None:
+    """Peak memory of a million features, in a process of its own."""
+    print("\nmemory of 1,000,000 features at k = 40, paper mode")
+    out = subprocess.run([sys.executable, __file__, "--memory"], check=True, capture_output=True, text=True).stdout
+    own, peak = map(float, out.split())
+    line("parameters' own bytes", f"{own / 1e6:.0f} MB")
+    line("peak of the process, above an empty recommender", f"{peak / 1e6:.0f} MB")
+    line("ratio", f"{peak / own:.2f}", "≤ 2.5")
+
+
+def _measure_memory(features: int = 1_000_000) -> None:
+    machine = FactorizationMachine("paper", factors=40)
+    machine.learn_one({"id": "first"}, 1.0)
+    before = _peak()
+    for n in range(features):
+        machine.learn_one({"id": f"feature number {n}"}, 1.0)
+    print(machine.parameters.nbytes(), _peak() - before)
+
+
+def _peak() -> int:
+    """The most memory this process has held, in bytes. The rusage figure would not do: it survives exec."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
+
+
+if __name__ == "__main__":
+    if "--memory" in sys.argv:
+        _measure_memory()
+    else:
+        compile_everything()
+        movielens()
+        growth_with_items()
+        growth_with_model()
+        memory()
