@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from coldstream import Category, Id, Recommender, Schema
-from coldstream.catalogue.kernels import Draws, learn_epoch
+from coldstream.catalogue.contrast import Draws, learn_epoch
 from coldstream.features.sparse import Sparse, sparse
 from coldstream.model.compiled import kernel
 from coldstream.model.counter import key_of
 from coldstream.model.factorization_machine import FactorizationMachine
-from coldstream.model.kernels import Candidates, Memory, Rule, Theta, learn
+from coldstream.model.kernels import learn
+from coldstream.model.shapes import Candidates, Memory, Rule, Theta
 from coldstream.training import batch_of
 from workloads import FULL, IDS_ONLY, MATRIX, MovieLens
 
@@ -48,17 +49,17 @@ def kernel_time(recommender: Recommender, events: int = 4000) -> float:
     """Microseconds that the learning kernel alone takes per event: a whole epoch in one call."""
     contexts, slots = [], []
     for event in MovieLens().events(events):
-        x, slot = recommender._admit_event(event)
+        x, slot = recommender._known.admit_event(event)
         contexts.append(x)
         slots.append(slot)
-    recommender._encoder.vocabulary.commit()
-    parameters, items = recommender._machine.parameters, recommender._catalogue.items
-    parameters.make_room(recommender._most_touched(max(len(x.column) for x in contexts)))
+    recommender._known.encoder.vocabulary.commit()
+    parameters, items = recommender._known.machine.parameters, recommender._known.catalogue.items
+    parameters.make_room(recommender._known.most_touched(max(len(x.column) for x in contexts)))
     users = np.zeros(events, np.int32)
     batch = batch_of(items, contexts, np.array(slots, np.int32), users, [set(range(20))], 0)
     draws = Draws(key_of(1, "bench"), 0, recommender.hyperparameters.negatives)
     order = np.arange(events, dtype=np.int32)
-    args = (parameters.theta, parameters.memory, recommender._machine.rule, items, draws, batch, order)
+    args = (parameters.theta, parameters.memory, recommender._known.machine.rule, items, draws, batch, order)
     return best_of(7, lambda: learn_epoch(*args), events)
 
 
@@ -77,7 +78,7 @@ def movielens() -> None:
         full_time.append(best_of(1, ask(paper), len(users)))
         matrix_time.append(best_of(1, ask(matrix), len(users)))
         default_time.append(best_of(1, ask(default), len(users)))
-    sample = paper._sample("u1", "i1", None, 1e6, None)
+    sample = paper._known.with_item(paper._request("u1", None, 1e6, None)[0], 1)
     print(f"ML-100k's shape: {len(paper.items())} items, {len(sample.column)} nonzeros, k = 40")
     line("recommend(n=10), factorization machine", f"{min(full_time):.1f} µs", "≤ 60")
     line("recommend(n=10), matrix factorization", f"{min(matrix_time):.1f} µs")
@@ -102,7 +103,7 @@ def growth_with_items() -> None:
         V = np.random.default_rng(1).normal(size=(items, 40)).astype(np.float32)
         scan, read, repeats = [], [], max(5, 1_000_000 // items)
         for _ in range(repeats):
-            scan.append(best_of(1, lambda r=recommender: r._scores(r._request("u", None, None, None)[0])))
+            scan.append(best_of(1, lambda r=recommender: r._known.scores(r._request("u", None, None, None)[0])))
             read.append(best_of(1, V.sum))
         full = best_of(repeats, lambda r=recommender: r.recommend("u"))
         ratio = min(scan) / min(read)

@@ -5,7 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from coldstream.arrays import Floats, Integers
-from coldstream.catalogue.kernels import Batch, Items, replay_touches
+from coldstream.catalogue.contrast import Batch
+from coldstream.catalogue.shapes import Items
+from coldstream.catalogue.trends import replay_touches
 from coldstream.features.sparse import Sparse, joined
 
 

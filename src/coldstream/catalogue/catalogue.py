@@ -1,6 +1,5 @@
 """The items there are, what they bring, and their exact scores."""
 
-import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -9,18 +8,17 @@ from numpy.typing import NDArray
 
 from coldstream.arrays import Flags, Floats, Integers, grown
 from coldstream.catalogue.index import Index, MaterialisedIndex, SignatureIndex
-from coldstream.catalogue.kernels import RANK_RULES, Items, Trends, count_touch
-from coldstream.catalogue.ranking import Rank, best, rank_of
+from coldstream.catalogue.ranking import RANK_RULES, Rank, best, rank_of
+from coldstream.catalogue.shapes import Items, Trends
 from coldstream.catalogue.signatures import Signatures
+from coldstream.catalogue.trends import NO_COUNT, count_touch
 from coldstream.config import RankRule
 from coldstream.features.history import Note
 from coldstream.features.sparse import Sparse
 from coldstream.model.compiled import direct
-from coldstream.model.kernels import Theta
+from coldstream.model.shapes import Theta
 
 _best, _rank_of, _count_touch = direct(best), direct(rank_of), direct(count_touch)
-
-_NO_COUNT = -math.inf
 
 
 class Catalogue:
@@ -103,7 +101,7 @@ class Catalogue:
         self._index.remove(slot)
         self._signatures.drop(int(self.items.signature[slot]))
         self.items.own[slot] = self.items.signature[slot] = -1
-        self.items.trends.level[slot] = _NO_COUNT
+        self.items.trends.level[slot] = NO_COUNT
         self.attributes[slot], self.notes[slot] = {}, ()
         self._live -= 1
         for column in self._scan:  # the last one takes the place; order is for speed only
@@ -247,8 +245,8 @@ class Catalogue:
         self.attributes.append({})
         self.notes.append(())
         items, trends = self.items, self.items.trends
-        trends = trends._replace(level=grown(trends.level, slot + 1, _NO_COUNT), clock=grown(trends.clock, slot + 1))
-        trends.level[slot], trends.clock[slot] = _NO_COUNT, 0
+        trends = trends._replace(level=grown(trends.level, slot + 1, NO_COUNT), clock=grown(trends.clock, slot + 1))
+        trends.level[slot], trends.clock[slot] = NO_COUNT, 0
         own, signature = grown(items.own, slot + 1, -1), grown(items.signature, slot + 1, -1)
         own[slot] = signature[slot] = -1
         self._position = grown(self._position, slot + 1)
@@ -275,10 +273,3 @@ class Catalogue:
     def _show_scan(self) -> None:
         live, own, signature = (column[: self._live] for column in self._scan)
         self.items = self.items._replace(live=live, live_own=own, live_signature=signature)
-
-
-def trends_of(half_lives: Iterable[float], columns: Iterable[int], interacting: bool) -> Trends:
-    """Trends with no item yet."""
-    rate = np.array([math.log(2.0) / half_life for half_life in half_lives], np.float32)
-    level = np.full((0, len(rate)), _NO_COUNT, np.float32)
-    return Trends(level, np.zeros(0, np.int64), rate, np.array(list(columns), np.int32), interacting)

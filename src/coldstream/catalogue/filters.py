@@ -10,7 +10,7 @@ from coldstream.arrays import Flags
 from coldstream.catalogue.catalogue import Catalogue
 from coldstream.errors import InvalidInput, shown
 from coldstream.features.encoder import Encoder
-from coldstream.features.fields import Number
+from coldstream.features.fields import Number, plain
 
 Predicate: TypeAlias = Mapping[str, Any] | Callable[[Mapping[str, Any]], bool]
 """`{"genre": "Action"}`, `{"genre": ["Action", "War"]}` (any of), or a function of an item's attributes."""
@@ -60,8 +60,8 @@ def _holding(catalogue: Catalogue, encoder: Encoder, name: str, wanted: Any) -> 
     field = next((field for field in encoder.schema.item if field.name == name), None)
     if isinstance(field, Number) and not field.bins:
         raise InvalidInput(f"where: {name} is a number, got {shown(wanted)}; give a function of the item's attributes")
-    listed = isinstance(wanted, list | tuple | set | frozenset)
-    values = list(wanted) if listed else [wanted]
+    wanted = plain(wanted)
+    values = wanted if isinstance(wanted, list) else [wanted]
     columns: list[int] = []
     for value in values:
         raw = [value] if field is not None and field.kind == "set" else value

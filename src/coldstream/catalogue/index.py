@@ -9,9 +9,8 @@ from typing import Protocol
 import numpy as np
 
 from coldstream.arrays import Floats, Integers, grown
-from coldstream.catalogue.kernels import (
+from coldstream.catalogue.scan import (
     Folded,
-    Items,
     Listed,
     fold_item,
     fold_items_of,
@@ -21,8 +20,9 @@ from coldstream.catalogue.kernels import (
     score_materialised,
     score_signatures,
 )
+from coldstream.catalogue.shapes import Items
 from coldstream.model.compiled import direct
-from coldstream.model.kernels import Theta
+from coldstream.model.shapes import Theta
 
 _refresh_signatures = direct(refresh_signatures)
 _score_signatures, _score_materialised = direct(score_signatures), direct(score_materialised)

@@ -5,8 +5,11 @@ from typing import NamedTuple
 import numpy as np
 
 from coldstream.arrays import Flags, Floats, Integers, Longs
-from coldstream.catalogue.kernels import CLOSEST_TO_1, Items
+from coldstream.catalogue.shapes import Items
 from coldstream.model.compiled import inlined, kernel
+
+HIGHEST, CLOSEST_TO_1 = 0, 1
+RANK_RULES = {"highest": HIGHEST, "closest-to-1": CLOSEST_TO_1}
 
 
 class Rank(NamedTuple):

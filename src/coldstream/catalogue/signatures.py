@@ -3,7 +3,7 @@
 import numpy as np
 
 from coldstream.arrays import Floats, Integers, grown
-from coldstream.catalogue.kernels import Shared
+from coldstream.catalogue.shapes import Shared
 from coldstream.features.sparse import Sparse
 
 EMPTY = Sparse(np.zeros(0, np.int32), np.zeros(0, np.float32))

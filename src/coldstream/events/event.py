@@ -62,7 +62,7 @@ def checked_time(value: object) -> float | None:
 
 
 def checked_names(what: str, value: object) -> Mapping[str, Any]:
-    """A mapping from field names to raw values."""
+    """A mapping from field names to raw values, whatever they are."""
     if not isinstance(value, Mapping):
         raise InvalidInput(f"{what} must be a mapping from field to value, got {shown(value)}")
     for name in value:

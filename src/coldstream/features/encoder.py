@@ -10,7 +10,18 @@ from typing import Any
 
 from coldstream.errors import InvalidInput, shown
 from coldstream.events.event import checked_text
-from coldstream.features.fields import TIME_PARTS, Attribute, Categories, Category, Field, Id, LastTimePart, TimePart, Trend
+from coldstream.features.fields import (
+    TIME_PARTS,
+    Attribute,
+    Categories,
+    Category,
+    Field,
+    Id,
+    LastTimePart,
+    TimePart,
+    Trend,
+    plain,
+)
 from coldstream.features.history import Features, History, Past
 from coldstream.features.schema import SIDES, Schema
 from coldstream.features.sparse import Sparse, sparse
@@ -102,16 +113,10 @@ class Encoder:
             features = [feature for feature, column in zip(features, columns, strict=True) if column is not None]
         return sparse([column for column in columns if column is not None], [weight for _, _, weight in features])
 
-    def admit_fields(self, context: Mapping[str, Any]) -> list[Field]:
-        """Take up the context fields that nobody declared, where the schema is open; the ones taken up."""
-        new = [name for name in context if name not in self._context]
-        if not new:
-            return []
-        for name in new:
-            self._check_open(name, context[name])
-        fields = [_inferred(name, context[name]) for name in new]
-        self.add_context(fields)
-        return fields
+    def undeclared(self, context: Mapping[str, Any]) -> list[Field]:
+        """The fields that an event's context asks for and nobody declared; checks the whole context on the way."""
+        self.describe_context(context, None, Past())
+        return [_inferred(name, plain(context[name])) for name in context if name not in self._context]
 
     def add_context(self, fields: Iterable[Field]) -> None:
         """Take up declared context fields in mid-stream."""
@@ -139,7 +144,7 @@ def _described(owner: str, fields: Mapping[str, tuple[int, Attribute]], raw: Map
     features: Features = []
     for name, (number, field) in fields.items():  # the schema's order, so that equal records make equal vectors
         if name in raw:
-            features += [(number, label, weight) for label, weight in field.features(owner, raw[name])]
+            features += [(number, label, weight) for label, weight in field.features(owner, plain(raw[name]))]
     return features
 
 
@@ -151,9 +156,10 @@ def _unknown(owner: str, name: str, raw: object, fields: Iterable[str]) -> Inval
 def _inferred(name: str, raw: object) -> Field:
     """The field that an undeclared context value asks for."""
     checked_text("context field name", name)
-    if isinstance(raw, str | bool):
-        return Category(name)
-    if isinstance(raw, list | tuple | set | frozenset):
-        return Categories(name)
+    for kind, accepted in ((Category, str | bool), (Categories, list)):
+        if isinstance(raw, accepted):
+            field = kind(name)
+            field.features("context", raw)
+            return field
     message = f"context: undeclared field {name!r} must be a string, true/false or a list of strings, got {shown(raw)}"
     raise InvalidInput(f"{message}; declare a number with its scaling, or send it as a string")

@@ -2,10 +2,12 @@
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
 
 from coldstream.errors import InvalidInput, InvalidSchema, shown
 from coldstream.events.event import checked_text
@@ -13,7 +15,7 @@ from coldstream.events.event import checked_text
 Named: TypeAlias = list[tuple[str, float]]
 """Features of one field: (value, weight)."""
 
-LARGEST = 1e30
+LARGEST = 1e9
 """No feature may weigh more than this; squares of it still fit where scores are summed."""
 
 
@@ -94,9 +96,9 @@ class Categories(Field):
         self._require("normalize", self.normalize, isinstance(self.normalize, bool), "true or false")
 
     def features(self, owner: str, raw: Any) -> Named:
-        if isinstance(raw, str) or not isinstance(raw, Iterable) or isinstance(raw, dict):
+        if not isinstance(raw, list):
             raise InvalidInput(f"{owner}: {self.name} must be a list of strings, got {shown(raw)}; write [{shown(raw)}]")
-        labels = dict.fromkeys(_label(owner, self.name, value, "a list of strings") for value in _ordered(raw))
+        labels = dict.fromkeys(_label(owner, self.name, value, "a list of strings") for value in raw)
         weight = 1.0 / math.sqrt(len(labels)) if self.normalize and labels else 1.0
         return [(label, weight) for label in labels]
 
@@ -239,9 +241,14 @@ def _label(owner: str, name: str, raw: object, wanted: str) -> str:
     raise InvalidInput(f"{owner}: {name} must be {wanted}, got {shown(raw)}")
 
 
-def _ordered(values: Iterable[Any]) -> Iterable[Any]:
-    # A set has no order of its own, and the order of features is the order of sums.
-    return sorted(values, key=repr) if isinstance(values, set | frozenset) else values
+def plain(raw: Any) -> Any:
+    """A raw value as JSON can hold it: NumPy's scalars as Python's, sets and tuples as lists."""
+    if isinstance(raw, np.generic):
+        return raw.item()
+    if isinstance(raw, set | frozenset):
+        # A set has no order of its own, and the order of features is the order of sums.
+        return sorted(map(plain, raw), key=repr)
+    return list(map(plain, raw)) if isinstance(raw, list | tuple) else raw
 
 
 def _rising(values: tuple[Any, ...]) -> bool:
@@ -253,4 +260,5 @@ def _as_tuple(value: Any) -> Any:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    # Comparing, unlike math.isfinite, also answers for whole numbers that no float can hold.
+    return isinstance(value, int | float) and not isinstance(value, bool) and -1e300 < value < 1e300

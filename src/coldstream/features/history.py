@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
 
-from coldstream.features.fields import TIME_PARTS, Attribute, LastAttribute, LastItem, LastItems, LastTimePart
+from coldstream.features.fields import TIME_PARTS, Attribute, LastAttribute, LastItem, LastItems, LastTimePart, plain
 from coldstream.features.schema import Schema
 
 Features: TypeAlias = list[tuple[int, str, float]]
@@ -61,7 +61,7 @@ class History:
             (field, value, weight)
             for field, source in self._sources
             if source.name in attributes
-            for value, weight in source.features(f"item {item!r}", attributes[source.name])
+            for value, weight in source.features(f"item {item!r}", plain(attributes[source.name]))
         )
 
     def after(self, past: Past, item: str, note: Note, time: float | None) -> Past:

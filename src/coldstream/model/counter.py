@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from coldstream.arrays import Floats
+from coldstream.arrays import Floats, Integers
 from coldstream.model.compiled import kernel
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -40,6 +40,16 @@ def hashed(key: np.uint64, counter: int) -> np.uint64:
 def below(key: np.uint64, counter: int, bound: int) -> int:
     """A whole number in [0, bound), bound < 2³²; the bias of bound/2³² is far below what any stream can show."""
     return int(((hashed(key, counter) >> _S32) * np.uint64(bound)) >> _S32)
+
+
+@kernel
+def shuffled(key: np.uint64, n: int) -> Integers:
+    """A permutation of 0 … n − 1, by Fisher and Yates."""
+    order = np.arange(n).astype(np.int32)
+    for last in range(n - 1, 0, -1):
+        other = below(key, last, last + 1)
+        order[last], order[other] = order[other], order[last]
+    return order
 
 
 @kernel

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from coldstream.features.sparse import Sparse
-from coldstream.model.kernels import Theta
+from coldstream.model.shapes import Theta
 
 
 class Term(NamedTuple):

@@ -9,14 +9,15 @@ from numpy.typing import NDArray
 from coldstream.arrays import Floats
 from coldstream.config import Hyperparameters, preset
 from coldstream.errors import Diverged, InvalidInput, shown
-from coldstream.features.fields import Categories, Category, Number
+from coldstream.features.fields import Categories, Category, Number, plain
 from coldstream.features.history import Features
 from coldstream.features.sparse import Sparse, sparse
 from coldstream.features.vocabulary import Vocabulary
 from coldstream.model import losses
 from coldstream.model.counter import key_of
-from coldstream.model.kernels import OPTIMIZERS, REGULARIZATIONS, Candidates, Rule, fold, learn, predict
+from coldstream.model.kernels import fold, learn, predict
 from coldstream.model.parameters import Parameters
+from coldstream.model.shapes import OPTIMIZERS, REGULARIZATIONS, Candidates, Rule
 
 _NOTHING = Candidates(np.zeros(2, np.int32), sparse([], []))
 
@@ -170,12 +171,13 @@ def _described(x: object) -> list[tuple[str, str, float]]:
     for name, raw in x.items():
         if not isinstance(name, str) or not name:
             raise InvalidInput(f"x: a feature's name must be a string that is not empty, got {shown(name)}")
+        value = plain(raw)
         kind: type[Category | Categories | Number] = Number
-        if isinstance(raw, str):
+        if isinstance(value, str):
             kind = Category
-        elif isinstance(raw, list | tuple | set | frozenset):
+        elif isinstance(value, list):
             kind = Categories
-        elif isinstance(raw, bool):
-            raw = float(raw)
-        described += [(name, value, weight) for value, weight in kind(name).features("x", raw)]
+        elif isinstance(value, bool):
+            value = float(value)
+        described += [(name, label, weight) for label, weight in kind(name).features("x", value)]
     return described

@@ -11,95 +11,30 @@ same event gives the same bits everywhere; sums over factors run along the vecto
 """
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
-from coldstream.arrays import Doubles, Flags, Floats, Integers
+from coldstream.arrays import Doubles, Floats, Integers
 from coldstream.features.sparse import Sparse
 from coldstream.model.compiled import inlined, kernel
 from coldstream.model.losses import gradients
-
-SGD, ADAGRAD = 0, 1
-OPTIMIZERS = {"sgd": SGD, "adagrad": ADAGRAD}
-FIXED, PAPER, PER_FIELD = 0, 1, 2
-REGULARIZATIONS = {"fixed": FIXED, "paper": PAPER, "per-field": PER_FIELD}
+from coldstream.model.shapes import (
+    ADAGRAD,
+    FIXED,
+    PAPER,
+    PER_FIELD,
+    Candidates,
+    Gradient,
+    Memory,
+    New,
+    Rule,
+    Theta,
+)
 
 _MEMORY_OF_SCALE = 0.99  # per event, for the running root mean square of a field's λ-gradient
 _LARGEST_STEP = 3.0  # in units of that root mean square
 _LOWEST_LAMBDA, _HIGHEST_LAMBDA = 1e-8, 1e2
 _EXPONENT = np.int32(0x7F800000)  # all ones in a float32 that is infinite or not a number
-
-
-class Theta(NamedTuple):
-    """The parameters Θ."""
-
-    w0: Floats
-    w: Floats
-    V: Floats
-    field: Integers
-
-
-class Memory(NamedTuple):
-    """What learning remembers besides Θ. Arrays that a configuration does not need have no rows."""
-
-    G0: Floats  # AdaGrad's sums of squared gradients
-    Gw: Floats
-    GV: Floats
-    lambda0: Floats
-    lambda_w: Floats  # (groups,): one group, or one per field
-    lambda_V: Floats  # (groups, k)
-    scale: Doubles  # (2, groups): mean square of the λ-gradients of w and of V
-    Sw: Floats  # ∂θ/∂λ, kept for every coordinate (per-field) …
-    SV: Floats
-    s0: Floats  # … or for those the last update touched (paper)
-    sw: Floats
-    sV: Floats
-    touched: Integers  # columns of the last update, the first touches[0] of them
-    touches: Integers
-    position: Integers  # (d,): −1 except while a kernel runs
-    factored: Flags  # (F,): 0 where a field is linear only
-
-
-class Rule(NamedTuple):
-    """How to learn: codes and scalars."""
-
-    loss: int
-    optimizer: int
-    regularization: int
-    sign: float  # −1 for pairs j > i, +1 for pairs j ≥ i
-    eta: float
-    epsilon: float
-    rho: float
-    intercept: bool
-    linear: bool
-    adapt: bool
-
-
-class Candidates(NamedTuple):
-    """What each candidate brings of its own; candidate j has the entries offset[j] to offset[j + 1]."""
-
-    offset: Integers
-    x: Sparse
-
-
-class Gradient(NamedTuple):
-    """∂ℓ/∂w and ∂ℓ/∂V of the touched columns, each once, in the order in which they were met."""
-
-    column: Integers
-    w: Floats
-    V: Floats
-
-
-class New(NamedTuple):
-    """What an update is going to write. Arrays that a configuration does not need repeat the first two."""
-
-    w: Floats
-    V: Floats
-    Gw: Floats
-    GV: Floats
-    Sw: Floats
-    SV: Floats
 
 
 @kernel

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from coldstream.arrays import grown
 from coldstream.config import Hyperparameters
 from coldstream.model.counter import fill_normal
-from coldstream.model.kernels import Memory, Theta
+from coldstream.model.shapes import Memory, Theta
 
 _PER_COLUMN = ("w", "V", "field", "Gw", "GV", "Sw", "SV")
 _PER_GROUP = ("lambda_w", "lambda_V")

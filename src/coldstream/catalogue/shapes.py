@@ -1,0 +1,48 @@
+"""The catalogue as kernels see it.
+
+Shapes: I slots (one per item ever put), L live items, P signatures, H trends, k factors.
+    own, signature (I,)              an item's id column (−1: none) and its signature (−1: not live)
+    start, length (P,)               a signature's entries in column, value (pool,)
+    head (d,), following, owner (n,) linked lists: column → the signatures that contain it
+    live, live_own, live_signature (L,)  slots in the order of the scan, and what the scan reads of them
+    born (I,)                        the order of registration
+"""
+
+from typing import NamedTuple
+
+from coldstream.arrays import Floats, Integers, Longs
+
+
+class Shared(NamedTuple):
+    """The signatures: each a set of shared features that one or more items have."""
+
+    start: Integers
+    length: Integers
+    column: Integers
+    value: Floats
+    head: Integers
+    following: Integers
+    owner: Integers
+
+
+class Trends(NamedTuple):
+    """Per slot and half-life, the logarithm of a decaying count, and the clock of its last change."""
+
+    level: Floats  # (I, H): log(count / ε) at that clock, −∞ for no count
+    clock: Longs  # (I,)
+    rate: Floats  # (H,): what a level loses per event
+    column: Integers  # (H,)
+    interacting: bool  # whether any trend has factors
+
+
+class Items(NamedTuple):
+    """The catalogue as kernels see it."""
+
+    own: Integers
+    signature: Integers
+    born: Longs
+    live: Integers
+    live_own: Integers
+    live_signature: Integers
+    shared: Shared
+    trends: Trends

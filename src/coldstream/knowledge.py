@@ -1,0 +1,273 @@
+"""All that is known: features, parameters, items and users, kept in step with each other.
+
+Every change happens in an order that can be taken back: what can be refused is checked first, what is admitted is journaled,
+and only an update that succeeded is remembered.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coldstream.arrays import Flags, Floats
+from coldstream.catalogue.catalogue import Catalogue
+from coldstream.catalogue.contrast import Draws, learn_epoch, learn_event
+from coldstream.catalogue.trends import trends_of
+from coldstream.config import Hyperparameters
+from coldstream.errors import Diverged
+from coldstream.events.event import Event
+from coldstream.features import users as registry
+from coldstream.features.encoder import Encoder
+from coldstream.features.fields import Field, Trend
+from coldstream.features.history import Features, Past
+from coldstream.features.schema import SIDES, Schema
+from coldstream.features.sparse import Sparse, joined
+from coldstream.features.users import User
+from coldstream.features.vocabulary import Vocabulary
+from coldstream.model.compiled import direct
+from coldstream.model.counter import key_of, shuffled
+from coldstream.model.factorization_machine import FactorizationMachine
+from coldstream.model.kernels import fold
+from coldstream.training import batch_of
+
+_learn_event, _fold = direct(learn_event), direct(fold)
+
+NOBODY = User({}, [], Past(), set())
+_NO_SLOTS = np.zeros(0, np.int32)
+
+
+class Knowledge:
+    """The encoder, the machine, the catalogue and the users. Takes only what was checked before."""
+
+    def __init__(self, schema: Schema, hyperparameters: Hyperparameters, seed: int, vocabulary: Vocabulary) -> None:
+        self.encoder = Encoder(schema, vocabulary)
+        self.machine = FactorizationMachine(hyperparameters, seed, vocabulary)
+        self.machine.parameters.grow(0, len(vocabulary.fields))
+        self._settle_linear_fields()
+        trends = [field for field in schema.item if isinstance(field, Trend)]
+        columns = [vocabulary.admit(*feature) for feature in self.encoder.trend_features()]
+        self.machine.take_up()
+        vocabulary.commit()
+        self.catalogue = Catalogue(
+            self.machine.rule.sign,
+            hyperparameters.factors,
+            hyperparameters.rank,
+            trends_of([t.half_life for t in trends], columns, not all(t.linear for t in trends)),
+        )
+        self.users: dict[str, User] = {}
+        self.events = 0
+        self._draw_key, self._train_key = key_of(seed, "negatives"), key_of(seed, "training")
+
+    @property
+    def hyperparameters(self) -> Hyperparameters:
+        """All hyperparameters in use."""
+        return self.machine.hyperparameters
+
+    # Users, items and context fields come, change and go
+
+    def put_user(self, user: str, attributes: Mapping[str, Any], features: Features) -> None:
+        """Add a user, or give one other attributes."""
+        known = self.users.get(user, NOBODY)
+        self._admit(features)
+        self.encoder.vocabulary.commit()
+        self.users[user] = User(attributes, features, known.past, set(known.seen))
+
+    def put_item(self, item: str, attributes: Mapping[str, Any], features: Features) -> None:
+        """Add an item, or give one other attributes."""
+        self._put_item(item, attributes, features)
+        self._settle()
+
+    def remove_item(self, item: str) -> None:
+        """Take an item out and wipe its id column."""
+        place = self.catalogue.remove(item)
+        feature = self.encoder.own_feature("item", item)
+        if feature is not None:
+            self.machine.parameters.release(self.encoder.vocabulary.release_near(*feature, place))
+        self._settle()
+
+    def forget_user(self, user: str) -> None:
+        """Drop a user's record and wipe the id column."""
+        del self.users[user]
+        feature = self.encoder.own_feature("user", user)
+        if feature is not None:
+            self.machine.parameters.release(self.encoder.vocabulary.release(*feature))
+
+    def add_context(self, fields: Sequence[Field]) -> None:
+        """Take up declared context fields."""
+        self.encoder.add_context(fields)
+        self.machine.take_up()
+        self._settle_linear_fields()
+        self.encoder.vocabulary.commit()
+
+    # Reading
+
+    def request(
+        self, user: User, name: str, context: Mapping[str, Any], time: float | None, attributes: Mapping[str, Any] | None
+    ) -> Sparse:
+        """What a request fixes, in known features: the user, the context and the user's past."""
+        described = user.features
+        if attributes is not None:
+            described = self.encoder.describe_user(name, {**user.attributes, **attributes})
+        return self.encoder.encode(described + self.encoder.describe_context(context, time, user.past))
+
+    def with_item(self, x: Sparse, slot: int) -> Sparse:
+        """A request together with one item."""
+        return joined(x, self.catalogue.features(slot, self.events))
+
+    def scores(self, x: Sparse) -> Floats:
+        """The score of every live item for a request."""
+        theta = self.machine.parameters.theta
+        factors = np.empty(theta.V.shape[1], np.float32)
+        bias = float(theta.w0[0]) + _fold(theta, self.machine.rule.sign, x, factors)
+        return self.catalogue.scores(theta, bias, factors, self.events)
+
+    # Learning
+
+    def learn(self, event: Event) -> None:
+        """One event: admit what is new, contrast, and remember; or raise `Diverged` with nothing changed."""
+        schema, slots, is_new = self.encoder.schema, len(self.catalogue.ids), event.item not in self.catalogue
+        x, slot = self.admit_event(event)
+        parameters, hyperparameters = self.machine.parameters, self.machine.hyperparameters
+        parameters.make_room(self.most_touched(len(x.column)))
+        seen = self.users.get(event.user, NOBODY).seen
+        avoided = seen if self.encoder.schema.exclude_seen and hyperparameters.negatives else None
+        had = np.fromiter(avoided, np.int32, len(avoided)) if avoided else _NO_SLOTS
+        draws = Draws(self._draw_key, self.events, hyperparameters.negatives)
+        args = (self.machine.rule, self.catalogue.items, draws, x, slot, had, self.events)
+        if not _learn_event(parameters.theta, parameters.memory, *args):
+            if is_new:
+                self.catalogue.take_back(event.item, slots)
+            self.machine.take_back(self.encoder.return_to(schema))
+            raise Diverged(self.machine.divergence(_named(event)))
+        self.catalogue.count(slot, self.events)
+        self._remember(event, slot)
+        self.catalogue.touch(parameters.theta, parameters.memory.touched[: parameters.memory.touches[0]])
+        if self.encoder.vocabulary.fresh or is_new:
+            self._settle()
+
+    def train(self, events: Sequence[Event], epochs: int) -> None:
+        """Epochs over events in order of time. Where it raises, what it changed has to be restored."""
+        contexts, slots, numbers = [], [], []
+        number = {user: n for n, user in enumerate(dict.fromkeys(event.user for event in events))}
+        clock = self.events
+        for event in events:  # in order: a context is what was known before its event
+            context, slot = self.admit_event(event)
+            self._settle()
+            contexts.append(context)
+            slots.append(slot)
+            numbers.append(number[event.user])
+            self._remember(event, slot)
+        seen = [self.users[user].seen if self.encoder.schema.exclude_seen else set() for user in number]
+        parameters, items = self.machine.parameters, self.catalogue.items
+        parameters.make_room(self.most_touched(max(len(context.column) for context in contexts)))
+        batch = batch_of(items, contexts, np.array(slots, np.int32), np.array(numbers, np.int32), seen, clock)
+        # The paper adapts λ in the stream only; the per-field λ has no start worth keeping.
+        rule = self.machine.rule._replace(adapt=self.hyperparameters.regularization != "paper")
+        for epoch in range(epochs):
+            order = shuffled(key_of(self.machine.seed, "epoch", str(clock), str(epoch)), len(events))
+            draws = Draws(self._train_key, clock + epoch * len(events), self.hyperparameters.negatives)
+            failed = learn_epoch(parameters.theta, parameters.memory, rule, items, draws, batch, order)
+            if failed >= 0:
+                raise Diverged(self.machine.divergence(f"training on {_named(events[order[failed]])}"))
+        for n, slot in enumerate(slots):
+            self.catalogue.count(slot, clock + n)
+        self.catalogue.rebuild(parameters.theta)
+
+    def admit_event(self, event: Event) -> tuple[Sparse, int]:
+        """The context of an event as a sparse vector, and the item's slot; whatever is new is admitted."""
+        if event.context and (new := self.encoder.undeclared(event.context)):
+            self.encoder.add_context(new)
+        user = self.users.get(event.user)
+        described = self.encoder.describe_user(event.user, {}) if user is None else user.features
+        past = NOBODY.past if user is None else user.past
+        x = self._admit(described + self.encoder.describe_context(event.context, event.time, past))
+        if event.item not in self.catalogue:
+            self._put_item(event.item, {}, [])
+        return x, self.catalogue.slot(event.item)
+
+    def most_touched(self, context: int) -> int:
+        """The most columns one update can touch."""
+        each = 1 + self.catalogue.longest + len(self.catalogue.items.trends.rate)
+        return context + (1 + self.hyperparameters.negatives) * each
+
+    # What survives
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Everything, as one JSON document and named arrays. Equal states behave equally for ever after."""
+        catalogue, catalogue_arrays = self.catalogue.state()
+        users, user_arrays = registry.state(self.users)
+        parts = {"model": self.machine.state(), "catalogue": catalogue_arrays, "users": user_arrays}
+        document = {
+            "schema": self.encoder.schema.document(),
+            "hyperparameters": self.hyperparameters.document(),
+            "seed": self.machine.seed,
+            "events": self.events,
+            "vocabulary": self.encoder.vocabulary.document(),
+            "catalogue": catalogue,
+            "users": users,
+        }
+        return document, {f"{part}.{name}": array for part, arrays in parts.items() for name, array in arrays.items()}
+
+    @classmethod
+    def from_state(cls, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> "Knowledge":
+        """The inverse of `state`."""
+        parts: dict[str, dict[str, NDArray[Any]]] = {"model": {}, "catalogue": {}, "users": {}}
+        for name, array in arrays.items():
+            part, _, rest = name.partition(".")
+            parts[part][rest] = array
+        known = cls(
+            Schema.from_document(document["schema"]),
+            Hyperparameters.from_document(document["hyperparameters"]),
+            document["seed"],
+            Vocabulary.from_document(document["vocabulary"]),
+        )
+        known.machine.restore(parts["model"])
+        known.catalogue.restore(known.machine.parameters.theta, document["catalogue"], parts["catalogue"])
+        users = document["users"]
+        records = (users["ids"], users["attributes"], registry.pasts(users), registry.seen_slots(parts["users"]))
+        for name, attributes, past, seen in zip(*records, strict=True):
+            known.users[name] = User(attributes, known.encoder.describe_user(name, attributes), past, seen)
+        known.events = document["events"]
+        return known
+
+    def _admit(self, features: Features) -> Sparse:
+        x = self.encoder.admit(features)
+        if self.encoder.vocabulary.fresh:
+            self.machine.take_up()
+        return x
+
+    def _put_item(self, item: str, attributes: Mapping[str, Any], features: Features) -> None:
+        shared = self.encoder.admit(features)
+        feature, place = self.encoder.own_feature("item", item), self.catalogue.neighbourhood(shared)
+        own = -1 if feature is None else self.encoder.vocabulary.admit_near(*feature, place)
+        if self.encoder.vocabulary.fresh:
+            self.machine.take_up()
+        note = self.encoder.history.note(item, attributes)
+        self.catalogue.put(self.machine.parameters.theta, item, own, shared, attributes, note)
+
+    def _settle(self) -> None:
+        """What was admitted stays."""
+        self.encoder.vocabulary.commit()
+        self.catalogue.settle(self.machine.parameters.theta)
+
+    def _remember(self, event: Event, slot: int) -> None:
+        """An event has happened: it is part of the user's past from now on."""
+        user = self.users.get(event.user)
+        if user is None:
+            user = User({}, self.encoder.describe_user(event.user, {}), Past(), set())
+            self.users[event.user] = user
+        user.past = self.encoder.history.after(user.past, event.item, self.catalogue.notes[slot], event.time)
+        user.seen.add(slot)
+        self.events += 1
+
+    def _settle_linear_fields(self) -> None:
+        """Tell the machine which fields stay out of the interactions."""
+        factored: Flags = self.machine.parameters.memory.factored
+        for side in SIDES:
+            for field in getattr(self.encoder.schema, side):
+                factored[self.encoder.vocabulary.fields.index(f"{side}.{field.name}")] = not field.linear
+
+
+def _named(event: Event) -> str:
+    return f"event of user {event.user!r} with item {event.item!r}"

@@ -1,0 +1,100 @@
+"""Every kernel equals its twin, whatever the configuration and whatever the stream."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from machines import COLUMNS, CONTEXT, ITEM, Pair, vector
+
+from coldstream.config import Hyperparameters
+from coldstream.model import losses, reference
+from coldstream.model.kernels import fold, predict
+
+values = st.floats(-1, 1, width=32).filter(lambda value: abs(value) > 1e-3)
+contexts = st.dictionaries(st.sampled_from(CONTEXT), values, max_size=5)
+items = st.dictionaries(st.sampled_from(ITEM), values, max_size=4)
+events = st.tuples(contexts, st.lists(items, min_size=3, max_size=5), st.sampled_from([0.0, 1.0, 0.5]))
+
+
+@pytest.mark.parametrize("pairs", ["j>i", "j>=i"])
+@given(x=st.dictionaries(st.integers(0, COLUMNS - 1), values), seed=st.integers(0, 99))
+def test_predict(pairs: str, x: dict[int, float], seed: int) -> None:
+    pair = Pair(Hyperparameters(factors=3, pairs=pairs), seed)
+    theta, rule = pair.kernel.parameters.theta, pair.kernel.rule
+    expected = reference.score(pair.theta64(), x, pairs)
+    assert predict(theta, rule.sign, vector(x)) == pytest.approx(expected, rel=1e-4, abs=1e-4)
+
+
+@pytest.mark.parametrize("pairs", ["j>i", "j>=i"])
+@given(context=contexts, item=items)
+def test_parts_fold_into_the_whole(pairs: str, context: dict[int, float], item: dict[int, float]) -> None:
+    pair = Pair(Hyperparameters(factors=5, pairs=pairs))
+    theta, sign = pair.kernel.parameters.theta, pair.kernel.rule.sign
+    q, z = np.empty(5, np.float32), np.empty(5, np.float32)
+    score = theta.w0[0] + fold(theta, sign, vector(context), q) + fold(theta, sign, vector(item), z) + q @ z
+    assert score == pytest.approx(reference.score(pair.theta64(), {**context, **item}, pairs), rel=1e-4, abs=1e-4)
+
+
+CONFIGURATIONS = list(
+    itertools.product(
+        ["squared", "logistic", "softmax", "bpr"], ["sgd", "adagrad"], ["fixed", "paper", "per-field"], ["j>i", "j>=i"]
+    )
+)
+
+
+@pytest.mark.parametrize(("loss", "optimizer", "regularization", "pairs"), CONFIGURATIONS)
+@given(stream=st.lists(events, min_size=1, max_size=6), seed=st.integers(0, 9))
+@settings(max_examples=15)
+def test_learn(loss: str, optimizer: str, regularization: str, pairs: str, stream: list, seed: int) -> None:
+    h = Hyperparameters(
+        factors=3,
+        loss=loss,
+        optimizer=optimizer,
+        regularization=regularization,
+        pairs=pairs,
+        learning_rate=0.005,
+        adagrad_floor=0.1,  # smooth: near zero gradients AdaGrad's direction is the sign of a rounding error
+        intercept_penalty=0.05,
+        linear_penalty=0.1,
+        factor_penalty=0.2,
+        penalty_rate=0.001,
+    )
+    pair = Pair(h, seed)
+    for context, candidates, target in stream:
+        pair.learn(context, candidates, target)
+    pair.assert_equal()
+
+
+@pytest.mark.parametrize(("intercept", "linear"), [(False, False), (True, False), (False, True)])
+@given(stream=st.lists(events, min_size=1, max_size=4))
+@settings(max_examples=15)
+def test_learn_without_intercept_or_weights(intercept: bool, linear: bool, stream: list) -> None:
+    h = Hyperparameters(
+        factors=2, loss="squared", negatives=0, optimizer="sgd", learning_rate=0.02, intercept=intercept, linear=linear
+    )
+    pair = Pair(h)
+    for context, candidates, target in stream:
+        pair.learn(context, candidates, target)
+    pair.assert_equal()
+    theta = pair.kernel.parameters.theta
+    assert intercept or theta.w0[0] == 0
+    assert linear or not theta.w.any()
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic", "softmax", "bpr"])
+@given(scores=st.lists(st.floats(-8, 8), min_size=2, max_size=6), target=st.floats(0, 1))
+def test_losses(loss: str, scores: list[float], target: float) -> None:
+    y, g = np.array(scores), np.empty(len(scores))
+    total = losses.gradients(losses.CODES[loss], target, y, g)
+    np.testing.assert_allclose(g, reference.loss_gradient(loss, scores, target), atol=1e-12)
+    assert total == pytest.approx(g.sum(), abs=1e-12)
+    assert losses.loss_value(losses.CODES[loss], target, y) == pytest.approx(reference.loss(loss, scores, target), abs=1e-9)
+
+
+def test_a_linear_machine_has_no_factors() -> None:
+    pair = Pair(Hyperparameters(factors=0, loss="squared", negatives=0, regularization="per-field"))
+    for _ in range(3):
+        pair.learn({0: 1.0, 1: 0.5}, [{5: 1.0}])
+    pair.assert_equal()
