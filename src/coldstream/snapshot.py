@@ -39,7 +39,8 @@ def write_snapshot(path: str | Path, document: Mapping[str, Any], arrays: Mappin
 def read_snapshot(path: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """The document and the arrays of a snapshot; every checksum is verified."""
     try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+        with open(path, "rb") as file:
+            archive = np.load(file, allow_pickle=False)
             members = {name: archive[name] for name in archive.files}
             header = json.loads(members.pop("__header__").tobytes())
     except FileNotFoundError:

@@ -18,6 +18,9 @@ from coldstream.features.sparse import Sparse
 from coldstream.model.compiled import direct
 from coldstream.model.shapes import Theta
 
+# Signatures per item. The gap between the two keeps the choice of index from flapping.
+MANY_SIGNATURES, FEW_SIGNATURES = 0.5, 0.25
+
 _best, _rank_of, _count_touch = direct(best), direct(rank_of), direct(count_touch)
 
 
@@ -89,7 +92,7 @@ class Catalogue:
             self._unsorted += 1
         self.attributes[slot], self.notes[slot] = attributes, note
         self.longest = max(self.longest, len(shared.column))
-        self._describe(slot, own, shared)
+        self._describe(slot, own, self._signatures.take(shared))
         self.items = self.items._replace(shared=self._signatures.view())
         self._index.put(theta, self.items, slot)
         return slot
@@ -125,8 +128,7 @@ class Catalogue:
     def settle(self, theta: Theta) -> None:
         """After items came or went for good: choose the index by the counts, and sort what the scan reads."""
         signatures, items = len(self._signatures), self._live
-        # The gap between the two bounds keeps the choice from flapping.
-        wanted = 4 * signatures >= items if self.materialised else 2 * signatures > items
+        wanted = signatures > items * (FEW_SIGNATURES if self.materialised else MANY_SIGNATURES)
         if wanted != self.materialised:
             self.materialised = wanted
             self.rebuild(theta)
@@ -205,11 +207,14 @@ class Catalogue:
             "attributes": [dict(a) for a in self.attributes],
             "notes": list(self.notes),
             "materialised": self.materialised,
+            "signatures": self._signatures.count,
+            "free_signatures": self._signatures.free(),
             "births": self._births,
             "unsorted": self._unsorted,
         }
         return document, {
             "own": self.items.own[:slots].copy(),
+            "signature": self.items.signature[:slots].copy(),
             "born": self.items.born[:slots].copy(),
             "live": self.items.live.copy(),
             "length": np.array(lengths, np.int32),
@@ -223,11 +228,13 @@ class Catalogue:
         """The inverse of `state`, into an empty catalogue."""
         for item in document["ids"]:
             self._new_slot(item)
-        ends = np.cumsum(arrays["length"])
-        for slot in arrays["live"]:
-            self._append_live(int(slot))
+        ends, held = np.cumsum(arrays["length"]), []
+        for slot in arrays["live"].tolist():
+            self._append_live(slot)
+            self._describe(slot, int(arrays["own"][slot]), int(arrays["signature"][slot]))
             own = slice(ends[slot] - arrays["length"][slot], ends[slot])
-            self._describe(int(slot), int(arrays["own"][slot]), Sparse(arrays["column"][own], arrays["value"][own]))
+            held.append((int(arrays["signature"][slot]), Sparse(arrays["column"][own], arrays["value"][own])))
+        self._signatures.restore(document["signatures"], document["free_signatures"], held)
         self.attributes = [dict(a) for a in document["attributes"]]
         self.notes = [tuple((field, value, weight) for field, value, weight in note) for note in document["notes"]]
         self.longest = int(arrays["length"].max(initial=0))
@@ -262,11 +269,10 @@ class Catalogue:
         self._scan[0][self._position[slot]] = slot
         self._show_scan()
 
-    def _describe(self, slot: int, own: int, shared: Sparse) -> None:
+    def _describe(self, slot: int, own: int, signature: int) -> None:
         """Write down a live item's id column and signature, where learning and where the scan look for them."""
         _, live_own, live_signature = self._scan
         position = self._position[slot]
-        signature, _ = self._signatures.take(shared)
         self.items.own[slot] = live_own[position] = own
         self.items.signature[slot] = live_signature[position] = signature
 

@@ -1,5 +1,7 @@
 """Signatures: the distinct sets of shared features that items have, and which of them a column is in."""
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from coldstream.arrays import Floats, Integers, grown
@@ -28,26 +30,43 @@ class Signatures:
         """How many signatures items have."""
         return len(self._numbers)
 
-    def take(self, features: Sparse) -> tuple[int, bool]:
-        """The number of an item's signature, and whether it is new."""
+    def take(self, features: Sparse) -> int:
+        """The number of an item's signature; one more item has it."""
         index, value = _ordered(features)
         key = index.tobytes() + value.tobytes()
         number = self._numbers.get(key)
         if number is not None:
             self._holders[number] += 1
-            return number, False
+            return number
         number = self._free.pop() if self._free else self._append()
         self._numbers[key] = number
         self._keys[number] = key
         self._holders[number] = 1
         self._write(number, index, value)
-        return number, True
+        return number
 
     def number(self, features: Sparse) -> int:
         """The number that `take` would answer."""
         index, value = _ordered(features)
         free = self._free[-1] if self._free else self.count
         return self._numbers.get(index.tobytes() + value.tobytes(), free)
+
+    def free(self) -> list[int]:
+        """The numbers that nobody has, in the order in which they will not be given out."""
+        return list(self._free)
+
+    def restore(self, count: int, free: list[int], held: Iterable[tuple[int, Sparse]]) -> None:
+        """Take up the numbers of items as they were: a number is also a neighbourhood, so it must not change."""
+        while self.count < count:
+            self._append()
+        self._free = list(free)
+        for number, features in held:
+            index, value = _ordered(features)
+            key = index.tobytes() + value.tobytes()
+            if key not in self._numbers:
+                self._numbers[key], self._keys[number] = number, key
+                self._write(number, index, value)
+            self._holders[number] += 1
 
     def drop(self, number: int) -> None:
         """One item less has this signature."""

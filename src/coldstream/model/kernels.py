@@ -34,7 +34,8 @@ from coldstream.model.shapes import (
 _MEMORY_OF_SCALE = 0.99  # per event, for the running root mean square of a field's λ-gradient
 _LARGEST_STEP = 3.0  # in units of that root mean square
 _LOWEST_LAMBDA, _HIGHEST_LAMBDA = 1e-8, 1e2
-_EXPONENT = np.int32(0x7F800000)  # all ones in a float32 that is infinite or not a number
+_EXPONENT = np.int32(0x7F800000)  # the exponent bits of a float32: all ones where it is infinite or not a number
+_DIVERGED = np.int32((127 + 40) << 23)  # the exponent of 2⁴⁰: a parameter that large is lost, and its scores overflow next
 
 
 @kernel
@@ -53,7 +54,7 @@ def predict(theta: Theta, sign: float, x: Sparse) -> float:
 
 @kernel
 def learn(theta: Theta, memory: Memory, rule: Rule, x: Sparse, candidates: Candidates, target: float) -> bool:
-    """One event: predict, adapt λ, update Θ. False, and nothing changed, where a result is not finite."""
+    """One event: predict, adapt λ, update Θ. False, and nothing changed, where a result has diverged."""
     k = theta.V.shape[1]
     c = len(candidates.offset) - 1
     sums = np.empty((c + 2, k), np.float32)
@@ -79,19 +80,21 @@ def learn(theta: Theta, memory: Memory, rule: Rule, x: Sparse, candidates: Candi
     Gw, GV = (np.empty_like(w), np.empty_like(V)) if adagrad else (w, V)
     Sw, SV = (np.empty_like(w), np.empty_like(V)) if per_field else (w, V)
     new = New(w, V, Gw, GV, Sw, SV)
-    _update(theta, memory, rule, touched, gradient, lambda_w, lambda_V, new)
+    penalty_w, penalty_V = lambda_w.astype(np.float32), lambda_V.astype(np.float32)
+    _update(theta, memory, rule, touched, gradient, penalty_w, penalty_V, new)
     w0, G0 = _update_intercept(theta, memory, rule, g_sum, lambda0)
 
-    finite = _finite(w, V, touched) and math.isfinite(w0 + G0 + lambda0)
-    finite = finite and _finite(lambda_w, lambda_V, len(lambda_w))
-    finite = finite and (not adagrad or _finite(Gw, GV, touched)) and (not per_field or _finite(Sw, SV, touched))
-    if finite:
+    sound = _below(_DIVERGED, w, V, touched) and abs(float(w0)) < 2.0**40 and math.isfinite(G0 + lambda0)
+    sound = sound and _below(_EXPONENT, penalty_w, penalty_V, len(penalty_w))
+    sound = sound and (not adagrad or _below(_EXPONENT, Gw, GV, touched))
+    sound = sound and (not per_field or _below(_EXPONENT, Sw, SV, touched))
+    if sound:
         memory.lambda0[0] = lambda0
         memory.lambda_w[:] = lambda_w
         memory.lambda_V[:] = lambda_V
         memory.scale[:] = scale
         _commit(theta, memory, rule, touched, gradient.column, new, w0, G0)
-    return finite
+    return bool(sound)
 
 
 @inlined
@@ -199,7 +202,9 @@ def _backward(
 
 
 @inlined
-def _adapt_paper(memory: Memory, rule: Rule, g_sum: float, gradient: Gradient, lambda_w: Floats, lambda_V: Floats) -> float:
+def _adapt_paper(
+    memory: Memory, rule: Rule, g_sum: float, gradient: Gradient, lambda_w: Doubles, lambda_V: Doubles
+) -> float:
     """λ ← max(0, λ − η ∂ℓ/∂λ), where λ reaches ŷ through what the previous update wrote; returns the new λ0."""
     k = lambda_V.shape[1]
     H = np.zeros(k, np.float32)
@@ -210,11 +215,10 @@ def _adapt_paper(memory: Memory, rule: Rule, g_sum: float, gradient: Gradient, l
             Hw += gradient.w[t] * memory.sw[n]
             for f in range(k):
                 H[f] += gradient.V[t, f] * memory.sV[n, f]
-    eta, zero = np.float32(rule.eta), np.float32(0.0)
-    lambda_w[0] = max(zero, lambda_w[0] - eta * Hw)
+    lambda_w[0] = max(0.0, lambda_w[0] - rule.eta * Hw)
     for f in range(k):
-        lambda_V[0, f] = max(zero, lambda_V[0, f] - eta * H[f])
-    return float(max(zero, memory.lambda0[0] - eta * np.float32(g_sum) * memory.s0[0]))
+        lambda_V[0, f] = max(0.0, lambda_V[0, f] - rule.eta * H[f])
+    return max(0.0, float(memory.lambda0[0]) - rule.eta * g_sum * float(memory.s0[0]))
 
 
 @inlined
@@ -224,8 +228,8 @@ def _adapt_per_field(
     rule: Rule,
     touched: int,
     gradient: Gradient,
-    lambda_w: Floats,
-    lambda_V: Floats,
+    lambda_w: Doubles,
+    lambda_V: Doubles,
     scale: Doubles,
 ) -> None:
     """λ_g ← λ_g · exp(−ρ · clip(H_g / rms(H_g), ±3)) for the fields that this event touches."""
@@ -271,8 +275,8 @@ def _update(
     rule: Rule,
     touched: int,
     gradient: Gradient,
-    lambda_w: Floats,
-    lambda_V: Floats,
+    penalty_w: Floats,
+    penalty_V: Floats,
     new: New,
 ) -> None:
     """θ ← θ − η (∂ℓ/∂θ + 2λθ) for the touched columns, all from the old values, into `new`."""
@@ -286,7 +290,7 @@ def _update(
         group = theta.field[i] if per_field else 0
         factored = one if memory.factored[theta.field[i]] else zero
         for f in range(k):
-            new.V[t, f] = factored * (new.V[t, f] + two * lambda_V[group, f] * theta.V[i, f])
+            new.V[t, f] = factored * (new.V[t, f] + two * penalty_V[group, f] * theta.V[i, f])
         if adagrad:
             for f in range(k):
                 new.GV[t, f] = memory.GV[i, f] + new.V[t, f] * new.V[t, f]
@@ -294,18 +298,18 @@ def _update(
                 rate[f] = eta / np.sqrt(new.GV[t, f] + epsilon)
         if per_field:
             for f in range(k):
-                new.SV[t, f] = (one - two * rate[f] * lambda_V[group, f]) * memory.SV[i, f] - two * rate[f] * theta.V[i, f]
+                new.SV[t, f] = (one - two * rate[f] * penalty_V[group, f]) * memory.SV[i, f] - two * rate[f] * theta.V[i, f]
         for f in range(k):
             new.V[t, f] = theta.V[i, f] - rate[f] * new.V[t, f]
 
         old = theta.w[i]
-        step = new.w[t] + two * lambda_w[group] * old if rule.linear else zero
+        step = new.w[t] + two * penalty_w[group] * old if rule.linear else zero
         w_rate = eta
         if adagrad:
             new.Gw[t] = memory.Gw[i] + step * step
             w_rate = eta / np.sqrt(new.Gw[t] + epsilon)
         if per_field:
-            new.Sw[t] = (one - two * w_rate * lambda_w[group]) * memory.Sw[i] - two * w_rate * old
+            new.Sw[t] = (one - two * w_rate * penalty_w[group]) * memory.Sw[i] - two * w_rate * old
         new.w[t] = old - w_rate * step
 
 
@@ -363,12 +367,12 @@ def _commit(
 
 
 @inlined
-def _finite(a: Floats, B: Floats, rows: int) -> bool:
-    """Whether the first rows hold only numbers; compares exponent bits, which vector registers do well."""
+def _below(exponent: np.int32, a: Floats, B: Floats, rows: int) -> bool:
+    """Whether the exponents of the first rows are all smaller; whole numbers compare well in vector registers."""
     bad = 0
     vector, matrix = a.view(np.int32), B.reshape(-1).view(np.int32)
     for n in range(rows):
-        bad += (vector[n] & _EXPONENT) == _EXPONENT
+        bad += (vector[n] & _EXPONENT) >= exponent
     for n in range(rows * B.shape[1]):
-        bad += (matrix[n] & _EXPONENT) == _EXPONENT
+        bad += (matrix[n] & _EXPONENT) >= exponent
     return bad == 0

@@ -34,9 +34,9 @@ class Parameters:
             G0=np.zeros(1, f),
             Gw=np.zeros(0, f),
             GV=np.zeros((0, k), f),
-            lambda0=np.full(1, h.intercept_penalty, f),
-            lambda_w=np.zeros(0, f),
-            lambda_V=np.zeros((0, k), f),
+            lambda0=np.full(1, h.intercept_penalty, np.float64),
+            lambda_w=np.zeros(0),
+            lambda_V=np.zeros((0, k)),
             scale=np.zeros((2, 0)),
             Sw=np.zeros(0, f),
             SV=np.zeros((0, k), f),
@@ -139,8 +139,8 @@ class Parameters:
     def _add_groups(self, groups: int) -> None:
         memory = self.memory
         old = len(memory.lambda_w)
-        lambda_w = np.full(groups, self._penalties[0], np.float32)
-        lambda_V = np.full((groups, memory.lambda_V.shape[1]), self._penalties[1], np.float32)
+        lambda_w = np.full(groups, self._penalties[0], np.float64)
+        lambda_V = np.full((groups, memory.lambda_V.shape[1]), self._penalties[1], np.float64)
         scale = np.zeros((2, groups))
         lambda_w[:old], lambda_V[:old], scale[:, :old] = memory.lambda_w, memory.lambda_V, memory.scale
         self.memory = memory._replace(lambda_w=lambda_w, lambda_V=lambda_V, scale=scale)

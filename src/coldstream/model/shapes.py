@@ -29,9 +29,9 @@ class Memory(NamedTuple):
     G0: Floats  # AdaGrad's sums of squared gradients
     Gw: Floats
     GV: Floats
-    lambda0: Floats
-    lambda_w: Floats  # (groups,): one group, or one per field
-    lambda_V: Floats  # (groups, k)
+    lambda0: Doubles  # λ moves by less than float32 can add to it
+    lambda_w: Doubles  # (groups,): one group, or one per field
+    lambda_V: Doubles  # (groups, k)
     scale: Doubles  # (2, groups): mean square of the λ-gradients of w and of V
     Sw: Floats  # ∂θ/∂λ, kept for every coordinate (per-field) …
     SV: Floats

@@ -1,0 +1,135 @@
+"""What is saved goes on with the same bits; what is damaged or foreign is refused."""
+
+import os
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_recommender import PRESETS, SCHEMA, filled, stream
+
+from coldstream import Event, InvalidSnapshot, Recommender
+from coldstream.snapshot import read_snapshot, write_snapshot
+from conftest import bits
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_going_on_after_loading_is_as_if_it_had_never_stopped(preset: str, tmp_path: Path) -> None:
+    original = filled(preset)
+    original.remove_item("i4")
+    original.forget_user("u2")
+    original.save(tmp_path / "snapshot")
+    loaded = Recommender.load(tmp_path / "snapshot")
+    assert bits(loaded) == bits(original)
+    for recommender in (original, loaded):
+        for event in stream(60, seed=1):
+            recommender.learn(event)
+        recommender.put_item("i4", {"genre": ["new"], "price": 3.0})
+        recommender.remove_item("i5")
+        recommender.train(stream(20, seed=2), epochs=2)
+        recommender.learn(Event("u9", "i99", 0.0, {"weather": "sunny"}))
+    assert bits(loaded) == bits(original)
+    for user in ("u1", "u3", "nobody"):
+        assert loaded.recommend(user, 20) == original.recommend(user, 20)
+    assert loaded.hyperparameters == original.hyperparameters
+    assert loaded.schema == original.schema
+
+
+def test_saving_changes_nothing_and_is_repeatable(tmp_path: Path) -> None:
+    recommender = filled()
+    before = bits(recommender)
+    recommender.save(tmp_path / "a")
+    recommender.save(tmp_path / "b")
+    assert bits(recommender) == before
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    assert sorted(os.listdir(tmp_path)) == ["a", "b"]
+
+
+def test_an_empty_recommender_survives(tmp_path: Path) -> None:
+    Recommender(SCHEMA).save(tmp_path / "empty")
+    assert Recommender.load(tmp_path / "empty").recommend("u") == []
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    filled().save(tmp_path / "snapshot")
+    return tmp_path / "snapshot"
+
+
+@pytest.mark.parametrize("part", [0.0, 0.1, 0.5, 0.9, 0.999])
+def test_a_truncated_snapshot_is_refused(saved: Path, part: float) -> None:
+    whole = saved.read_bytes()
+    saved.write_bytes(whole[: int(part * len(whole))])
+    with pytest.raises(InvalidSnapshot, match="snapshot") as error:
+        Recommender.load(saved)
+    assert str(saved) in str(error.value)
+
+
+def test_flipped_bits_are_found_or_harmless(saved: Path) -> None:
+    """A flipped bit in the archive's own padding changes nothing; anywhere else it must not pass."""
+    whole, expected = saved.read_bytes(), bits(Recommender.load(saved))
+    rng = np.random.default_rng(3)
+    refused = 0
+    for position in rng.integers(len(whole), size=60):
+        damaged = bytearray(whole)
+        damaged[position] ^= 1 << int(rng.integers(8))
+        saved.write_bytes(damaged)
+        try:
+            assert bits(Recommender.load(saved)) == expected
+        except InvalidSnapshot:
+            refused += 1
+    assert refused > 40
+
+
+def test_foreign_files_are_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "other.npz", a=np.zeros(3))
+    (tmp_path / "text").write_text("hello")
+    with zipfile.ZipFile(tmp_path / "zip", "w") as archive:
+        archive.writestr("x", "y")
+    np.savez(tmp_path / "pickled.npz", __header__=np.array([{}], dtype=object), allow_pickle=True)
+    np.save(tmp_path / "array.npy", np.zeros(3))
+    for name in ("other.npz", "text", "zip", "pickled.npz", "array.npy", "missing"):
+        with pytest.raises(InvalidSnapshot, match=name):
+            Recommender.load(tmp_path / name)
+
+
+def test_another_version_is_refused(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    document, arrays = read_snapshot(saved)
+    monkeypatch.setattr("coldstream.snapshot.VERSION", 99)
+    write_snapshot(saved, document, arrays)
+    monkeypatch.undo()
+    with pytest.raises(InvalidSnapshot, match="version 99"):
+        Recommender.load(saved)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda d, a: d.pop("users"),
+        lambda d, a: d["users"]["ids"].pop(),
+        lambda d, a: a.pop("model.V"),
+        lambda d, a: a.update({"model.V": a["model.V"][:, :2]}),
+        lambda d, a: a.update({"model.V": a["model.V"].astype(np.float64)}),
+        lambda d, a: d["hyperparameters"].update(loss="hinge"),
+        lambda d, a: d["schema"]["user"].update(id={"kind": "nothing"}),
+    ],
+)
+def test_a_snapshot_of_something_else_is_refused(saved: Path, damage: callable) -> None:
+    document, arrays = read_snapshot(saved)
+    damage(document, arrays)
+    write_snapshot(saved, document, arrays)
+    with pytest.raises(InvalidSnapshot, match="does not hold a recommender"):
+        Recommender.load(saved)
+
+
+def test_a_failed_write_leaves_the_old_snapshot(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = saved.read_bytes()
+
+    def full_disk(*args: object, **kwargs: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("numpy.savez", full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        filled().save(saved)
+    assert saved.read_bytes() == before
+    assert os.listdir(saved.parent) == [saved.name]
