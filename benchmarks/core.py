@@ -89,6 +89,8 @@ def movielens() -> None:
     line("  of which the kernel", f"{kernel_time(paper):.2f} µs", "≤ 3")
     line("default-mode learn, called from Python", f"{best_of(5, lambda: [*map(default.learn, events)], 3000):.1f} µs")
     line("  of which the kernel, with 20 negatives", f"{kernel_time(default):.2f} µs", "≤ 15")
+    once, more = (best_of(3, lambda e=epochs: default.train(events, epochs=e), 3000) for epochs in (1, 11))
+    line("train: preparing an event / learning it, per epoch", f"{once:.1f} / {(more - once) / 10:.1f} µs")
 
 
 def growth_with_items() -> None:
