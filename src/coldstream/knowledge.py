@@ -115,12 +115,12 @@ class Knowledge:
         """A request together with one item."""
         return joined(x, self.catalogue.features(slot, self.events))
 
-    def scores(self, x: Sparse) -> Floats:
-        """The score of every live item for a request."""
+    def scores(self, x: Sparse) -> tuple[float, Floats]:
+        """A request's own part of the score, and what every live item adds to it."""
         theta = self.machine.parameters.theta
         factors = np.empty(theta.V.shape[1], np.float32)
-        bias = float(theta.w0[0]) + _fold(theta, self.machine.rule.sign, x, factors)
-        return self.catalogue.scores(theta, bias, factors, self.events)
+        own = float(theta.w0[0]) + _fold(theta, self.machine.rule.sign, x, factors)
+        return own, self.catalogue.scores(theta, factors, self.events)
 
     # Learning
 

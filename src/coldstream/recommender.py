@@ -158,10 +158,10 @@ class Recommender:
         catalogue = self._known.catalogue
         seen = asking.seen if (self.schema.exclude_seen if exclude_seen is None else exclude_seen) else ()
         barred = barred_slots(catalogue, self._known.encoder, seen, allow, deny, where)
-        scores = self._known.scores(x)
-        best = catalogue.top(scores, barred, n)
-        slots, chosen_scores = catalogue.items.live[best].tolist(), scores[best].tolist()
-        return [Recommendation(catalogue.ids[slot], score) for slot, score in zip(slots, chosen_scores, strict=True)]
+        own, scores = self._known.scores(x)
+        best = catalogue.top(scores, own, barred, n)
+        slots, added = catalogue.items.live[best].tolist(), scores[best].tolist()
+        return [Recommendation(catalogue.ids[slot], own + more) for slot, more in zip(slots, added, strict=True)]
 
     def rank(
         self,
@@ -178,7 +178,8 @@ class Recommender:
         x, asking = self._request(user, context, time, attributes)
         seen = asking.seen if (self.schema.exclude_seen if exclude_seen is None else exclude_seen) else ()
         barred = barred_slots(self._known.catalogue, self._known.encoder, seen, None, None, None)
-        return self._known.catalogue.rank(self._known.scores(x), barred, slot)
+        own, scores = self._known.scores(x)
+        return self._known.catalogue.rank(scores, own, barred, slot)
 
     def predict(
         self,

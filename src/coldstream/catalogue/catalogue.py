@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from coldstream.arrays import Flags, Floats, Integers, grown
 from coldstream.catalogue.index import Index, MaterialisedIndex, SignatureIndex
-from coldstream.catalogue.ranking import RANK_RULES, Rank, best, rank_of
+from coldstream.catalogue.ranking import RANK_RULES, Merit, Rank, best, rank_of
 from coldstream.catalogue.shapes import Items, Trends
 from coldstream.catalogue.signatures import Signatures
 from coldstream.catalogue.trends import NO_COUNT, count_touch
@@ -148,6 +148,7 @@ class Catalogue:
         """Fold everything again: any parameter may have changed."""
         kind = MaterialisedIndex if self.materialised else SignatureIndex
         self._index = kind(self._sign, self._factors)
+        self._index.prepare(theta, self.items)
         for slot in self.items.live:
             self._index.put(theta, self.items, int(slot))
 
@@ -169,17 +170,17 @@ class Catalogue:
         index = np.concatenate([own, shared.column, trends.column[levels > 0]])
         return Sparse(index, np.concatenate([np.ones(len(own), np.float32), shared.value, levels[levels > 0]]))
 
-    def scores(self, theta: Theta, bias: float, factors: Floats, clock: int) -> Floats:
-        """The score of every live item, in order of registration, for a request folded to a bias and a vector."""
-        return self._index.scores(theta, self.items, bias, factors, clock)
+    def scores(self, theta: Theta, factors: Floats, clock: int) -> Floats:
+        """What every live item adds to the score of a request that folds to this vector, in the order of the scan."""
+        return self._index.scores(theta, self.items, factors, clock)
 
-    def top(self, scores: Floats, barred: Flags, n: int) -> Integers:
-        """Positions among the live items of the best n that are not barred."""
-        return _best(scores, self.items, barred, self._rank_rule, min(n, self._live))
+    def top(self, scores: Floats, offset: float, barred: Flags, n: int) -> Integers:
+        """Positions in the scan of the best n that are not barred; the offset is the request's own part of the scores."""
+        return _best(scores, self.items, barred, Merit(self._rank_rule, offset), min(n, self._live))
 
-    def rank(self, scores: Floats, barred: Flags, slot: int) -> Rank:
+    def rank(self, scores: Floats, offset: float, barred: Flags, slot: int) -> Rank:
         """Where a live item stands among those not barred and itself."""
-        return Rank(*_rank_of(scores, self.items, barred, self._rank_rule, slot))
+        return Rank(*_rank_of(scores, self.items, barred, Merit(self._rank_rule, offset), slot))
 
     def holding(self, columns: Iterable[int]) -> Flags:
         """Per slot, whether its shared features include any of the columns."""

@@ -41,8 +41,11 @@ class Index(Protocol):
     def touch(self, theta: Theta, items: Items, columns: Integers) -> None:
         """Parameters of these columns have changed."""
 
-    def scores(self, theta: Theta, items: Items, bias: float, factors: Floats, clock: int) -> Floats:
-        """The score of every live item for one request, in the order of `items.live`."""
+    def prepare(self, theta: Theta, items: Items) -> None:
+        """There may be more signatures, slots and columns than before."""
+
+    def scores(self, theta: Theta, items: Items, factors: Floats, clock: int) -> Floats:
+        """What every live item adds to a request's own part of the score, in the order of `items.live`."""
 
 
 class SignatureIndex:
@@ -57,10 +60,13 @@ class SignatureIndex:
         self._dirty = np.zeros(0, np.uint8)
         self._stale = np.zeros(0, np.int32)
 
-    def put(self, theta: Theta, items: Items, slot: int) -> None:
+    def prepare(self, theta: Theta, items: Items) -> None:
         rows = len(items.shared.start)
         self.folded = Folded(grown(self.folded.vector, rows), grown(self.folded.bias, rows))
         self._dirty, self._stale = grown(self._dirty, rows), grown(self._stale, rows)
+
+    def put(self, theta: Theta, items: Items, slot: int) -> None:
+        self.prepare(theta, items)
         fold_signature(theta, self._sign, items.shared, int(items.signature[slot]), self.folded)
 
     def remove(self, slot: int) -> None:
@@ -74,9 +80,9 @@ class SignatureIndex:
         found = _refresh_signatures(theta, self._sign, items.shared, columns, self._dirty, self._stale, self.folded)
         return self._stale[:found]
 
-    def scores(self, theta: Theta, items: Items, bias: float, factors: Floats, clock: int) -> Floats:
+    def scores(self, theta: Theta, items: Items, factors: Floats, clock: int) -> Floats:
         out = np.empty(len(items.live), np.float32)
-        _score_signatures(theta, self._sign, items, self.folded, bias, factors, clock, out)
+        _score_signatures(theta, self._sign, items, self.folded, factors, clock, out)
         return out
 
 
@@ -93,9 +99,17 @@ class MaterialisedIndex:
         self._slot_of = np.full(0, -1, np.int32)  # id column → slot
         self._listed = Listed(*(np.full(0, -1, np.int32) for _ in Listed._fields))
 
+    def prepare(self, theta: Theta, items: Items) -> None:
+        self._signatures.prepare(theta, items)
+        slots, signatures = len(items.own), len(items.shared.start)
+        self._folded = Folded(grown(self._folded.vector, slots), grown(self._folded.bias, slots))
+        self._slot_of = grown(self._slot_of, len(theta.w), -1)
+        first, *by_slot = self._listed
+        self._listed = Listed(grown(first, signatures, -1), *(grown(array, slots, -1) for array in by_slot))
+
     def put(self, theta: Theta, items: Items, slot: int) -> None:
+        self.prepare(theta, items)
         self._signatures.put(theta, items, slot)
-        self._reserve(len(items.own), len(items.shared.start), len(theta.w))
         self.remove(slot)
         self._list(slot, int(items.signature[slot]))
         if items.own[slot] >= 0:
@@ -120,16 +134,10 @@ class MaterialisedIndex:
         _fold_items_of(theta, self._sign, items, stale, self._listed, folded, self._folded)
         _fold_items_owning(theta, self._sign, items, columns, self._slot_of, folded, self._folded)
 
-    def scores(self, theta: Theta, items: Items, bias: float, factors: Floats, clock: int) -> Floats:
+    def scores(self, theta: Theta, items: Items, factors: Floats, clock: int) -> Floats:
         out = np.empty(len(items.live), np.float32)
-        _score_materialised(theta, self._sign, items, self._folded, bias, factors, clock, out)
+        _score_materialised(theta, self._sign, items, self._folded, factors, clock, out)
         return out
-
-    def _reserve(self, slots: int, signatures: int, columns: int) -> None:
-        self._folded = Folded(grown(self._folded.vector, slots), grown(self._folded.bias, slots))
-        self._slot_of = grown(self._slot_of, columns, -1)
-        first, *by_slot = self._listed
-        self._listed = Listed(grown(first, signatures, -1), *(grown(array, slots, -1) for array in by_slot))
 
     def _list(self, slot: int, signature: int) -> None:
         first, after, before, under = self._listed

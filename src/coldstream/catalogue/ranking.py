@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coldstream.arrays import Flags, Floats, Integers, Longs
+from coldstream.arrays import Doubles, Flags, Floats, Integers, Longs
 from coldstream.catalogue.shapes import Items
 from coldstream.model.compiled import inlined, kernel
 
@@ -19,23 +19,30 @@ class Rank(NamedTuple):
     candidates: int
 
 
+class Merit(NamedTuple):
+    """How a score becomes a merit; the offset is the request's own part of it, the same for every item."""
+
+    rank_rule: int
+    offset: float
+
+
 @inlined
-def _merit(rank_rule: int, score: np.float32) -> np.float32:
+def _merit(rule: Merit, score: float) -> float:
     """The larger the better. In the paper y is 1 for every positive, so the best is the closest to 1."""
-    return -abs(score - np.float32(1.0)) if rank_rule == CLOSEST_TO_1 else score
+    return -abs(rule.offset + score - 1.0) if rule.rank_rule == CLOSEST_TO_1 else np.float64(score)
 
 
 @kernel
-def best(scores: Floats, items: Items, barred: Flags, rank_rule: int, n: int) -> Integers:
+def best(scores: Floats, items: Items, barred: Flags, rule: Merit, n: int) -> Integers:
     """Positions in `live` of the best n that are not barred, best first; ties go to the earlier registration."""
     live, born = items.live, items.born
-    merit = np.empty(n, np.float32)
+    merit = np.empty(n, np.float64)
     place = np.empty(n, np.int32)
     birth = np.empty(n, np.int64)
     heap = Heap(merit, birth, place)  # with the worst at the root
     size = 0
     for position in range(len(live)):
-        m = _merit(rank_rule, scores[position])
+        m = _merit(rule, scores[position])
         if (size == n and m < merit[0]) or barred[live[position]]:
             continue
         b = born[live[position]]
@@ -55,23 +62,23 @@ def best(scores: Floats, items: Items, barred: Flags, rank_rule: int, n: int) ->
 class Heap(NamedTuple):
     """The candidates kept so far."""
 
-    merit: Floats
+    merit: Doubles
     birth: Longs
     place: Integers
 
 
 @inlined
-def _worse(m: np.float32, birth: int, other: np.float32, other_birth: int) -> bool:
+def _worse(m: float, birth: int, other: float, other_birth: int) -> bool:
     return bool(m < other or (m == other and birth > other_birth))
 
 
 @inlined
-def _write(heap: Heap, hole: int, m: np.float32, birth: int, position: int) -> None:
+def _write(heap: Heap, hole: int, m: float, birth: int, position: int) -> None:
     heap.merit[hole], heap.birth[hole], heap.place[hole] = m, birth, position
 
 
 @inlined
-def _rise(heap: Heap, hole: int, m: np.float32, birth: int, position: int) -> None:
+def _rise(heap: Heap, hole: int, m: float, birth: int, position: int) -> None:
     """Put a candidate into the hole at the end, or above every parent that is better than it."""
     while hole > 0:
         parent = (hole - 1) // 2
@@ -83,7 +90,7 @@ def _rise(heap: Heap, hole: int, m: np.float32, birth: int, position: int) -> No
 
 
 @inlined
-def _sink(heap: Heap, size: int, m: np.float32, birth: int, position: int) -> None:
+def _sink(heap: Heap, size: int, m: float, birth: int, position: int) -> None:
     """Put a candidate in place of the root, below every child that is worse than it."""
     hole = 0
     while 2 * hole + 1 < size:
@@ -98,16 +105,16 @@ def _sink(heap: Heap, size: int, m: np.float32, birth: int, position: int) -> No
 
 
 @kernel
-def rank_of(scores: Floats, items: Items, barred: Flags, rank_rule: int, slot: int) -> tuple[float, int]:
+def rank_of(scores: Floats, items: Items, barred: Flags, rule: Merit, slot: int) -> tuple[float, int]:
     """The expected rank of a live item under ties, and the number of candidates; the item itself is never barred."""
-    live, own = items.live, np.float32(0.0)
+    live, own = items.live, 0.0
     for position in range(len(live)):
         if live[position] == slot:
-            own = _merit(rank_rule, scores[position])
+            own = _merit(rule, scores[position])
     better = equal = candidates = 0
     for position in range(len(live)):
         if live[position] != slot and not barred[live[position]]:
-            m = _merit(rank_rule, scores[position])
+            m = _merit(rule, scores[position])
             better += int(m > own)
             equal += int(m == own)
             candidates += 1

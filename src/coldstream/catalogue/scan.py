@@ -1,6 +1,8 @@
 """Exact scores of every live item at the price of matrix factorization.
 
-These kernels only read Θ. What is folded here is a pure function of Θ and the catalogue.
+These kernels only read Θ. What is folded here is a pure function of Θ and the catalogue. Scores are what the item adds to
+the context's own part c of ŷ = c + b_i + ⟨q, z_i⟩: c is the same for all, and might be so large that nothing else is left
+of them in float32.
 """
 
 from typing import NamedTuple
@@ -38,27 +40,22 @@ def fold_signature(theta: Theta, sign: float, shared: Shared, s: int, out: Folde
 
 @scan_inlined
 def _fold_signature(theta: Theta, sign: float, shared: Shared, s: int, out: Folded, room: Floats) -> None:
-    """G_σ = Σ x v and B_σ = Σ w x + ½(‖G_σ‖² ∓ Σ x² ‖v‖²), from scratch: nothing accumulates, so nothing drifts."""
+    """G_σ = Σ x v and B_σ = Σ w x + its pairs, from scratch: nothing accumulates, so nothing drifts."""
     k = out.vector.shape[1]
     for f in range(k):
         room[f] = np.float32(0.0)
+    itself = np.float32(0.5 + 0.5 * sign)
     bias = np.float32(0.0)
-    squares = np.float32(0.0)
     for n in range(shared.start[s], shared.start[s] + shared.length[s]):
         i, x = shared.column[n], shared.value[n]
         bias += theta.w[i] * x
-        square = np.float32(0.0)
         for f in range(k):
-            v = theta.V[i, f]
-            room[f] += x * v
-            square += v * v
-        squares += x * x * square
-    total = np.float32(0.0)
-    for f in range(k):
-        total += room[f] * room[f]
+            a = x * theta.V[i, f]
+            bias += a * (room[f] + itself * a)  # with those before it: ½(S² − Q) without its cancellation
+            room[f] += a
     for f in range(k):
         out.vector[s, f] = room[f]
-    out.bias[s] = bias + np.float32(0.5) * (total + np.float32(sign) * squares)
+    out.bias[s] = bias
 
 
 @scan_kernel
@@ -83,7 +80,7 @@ def _fold_item(theta: Theta, sign: float, items: Items, slot: int, signatures: F
             product += theta.V[i, f] * G[s, f]
             square += theta.V[i, f] * theta.V[i, f]
             Z[slot, f] += theta.V[i, f]
-        bias += theta.w[i] + product + np.float32(0.5) * (np.float32(1.0) + np.float32(sign)) * square
+        bias += theta.w[i] + product + np.float32(0.5 + 0.5 * sign) * square
     out.bias[slot] = bias
 
 
@@ -144,10 +141,8 @@ def refresh_signatures(
 
 
 @scan_kernel
-def score_signatures(
-    theta: Theta, sign: float, items: Items, folded: Folded, c: float, q: Floats, clock: int, out: Floats
-) -> None:
-    """ŷ_i = [c + B_σ + ⟨q, G_σ⟩] + w_i + ⟨v_i, q + G_σ⟩ for every live item, one query vector per signature."""
+def score_signatures(theta: Theta, sign: float, items: Items, folded: Folded, q: Floats, clock: int, out: Floats) -> None:
+    """[B_σ + ⟨q, G_σ⟩] + w_i + ⟨v_i, q + G_σ⟩ for every live item, one query vector per signature."""
     G = folded.vector
     P, k = len(items.shared.start), G.shape[1]
     Q = np.empty((P, k), np.float32)
@@ -157,8 +152,8 @@ def score_signatures(
         for f in range(k):
             product += q[f] * G[s, f]
             Q[s, f] = q[f] + G[s, f]
-        base[s] = np.float32(c) + folded.bias[s] + product
-    diagonal = np.float32(0.5) * (np.float32(1.0) + np.float32(sign))
+        base[s] = folded.bias[s] + product
+    diagonal = np.float32(0.5 + 0.5 * sign)
     for n in range(len(items.live)):
         s, i = items.live_signature[n], items.live_own[n]
         score = base[s]
@@ -172,24 +167,22 @@ def score_signatures(
                     score += theta.V[i, f] * (Q[s, f] + diagonal * theta.V[i, f])
         out[n] = score
     if len(items.trends.rate):
-        _add_trends(theta, sign, items, Q, q, items.signature, clock, out)
+        _add_trends(theta, sign, items, Q, q, items.live_signature, clock, out)
 
 
 @scan_kernel
-def score_materialised(
-    theta: Theta, sign: float, items: Items, folded: Folded, c: float, q: Floats, clock: int, out: Floats
-) -> None:
-    """ŷ_i = c + b_i + ⟨q, z_i⟩ for every live item."""
+def score_materialised(theta: Theta, sign: float, items: Items, folded: Folded, q: Floats, clock: int, out: Floats) -> None:
+    """b_i + ⟨q, z_i⟩ for every live item."""
     Z = folded.vector
     k = Z.shape[1]
     for n in range(len(items.live)):
         slot = items.live[n]
-        score = np.float32(c) + folded.bias[slot]
+        score = folded.bias[slot]
         for f in range(k):
             score += q[f] * Z[slot, f]
         out[n] = score
     if len(items.trends.rate):
-        _add_trends(theta, sign, items, Z, q, items.own[:0], clock, out)
+        _add_trends(theta, sign, items, Z, q, items.live_signature[:0], clock, out)
 
 
 @scan_inlined
@@ -209,28 +202,25 @@ def _add_trends(
     if not trends.interacting:
         return
     total = np.empty(k, np.float32)
+    itself = np.float32(0.5 + 0.5 * sign)
     for n in range(len(items.live)):
-        slot = items.live[n]
-        square = np.float32(0.0)
+        slot, i = items.live[n], items.live_own[n]
+        score = np.float32(0.0)
         for f in range(k):
             total[f] = np.float32(0.0)
         for h in range(H):
             r = trend_value(trends, slot, h, clock)
             for f in range(k):
                 a = r * theta.V[trends.column[h], f]
+                score += a * (total[f] + itself * a)
                 total[f] += a
-                square += a * a
-        score = np.float32(0.0)
-        i = items.own[slot]
-        for f in range(k):
-            score += total[f] * np.float32(0.5) * total[f]
         if len(row):
             for f in range(k):
-                score += total[f] * rest[row[slot], f]
+                score += total[f] * rest[row[n], f]
             if i >= 0:
                 for f in range(k):
                     score += total[f] * theta.V[i, f]
         else:
             for f in range(k):
                 score += total[f] * (q[f] + rest[slot, f])
-        out[n] += score + np.float32(0.5) * np.float32(sign) * square
+        out[n] += score

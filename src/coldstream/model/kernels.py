@@ -20,13 +20,13 @@ from coldstream.model.compiled import inlined, kernel
 from coldstream.model.losses import gradients
 from coldstream.model.shapes import (
     ADAGRAD,
-    FIXED,
     PAPER,
     PER_FIELD,
     Candidates,
     Gradient,
     Memory,
     New,
+    Penalty,
     Rule,
     Theta,
 )
@@ -40,7 +40,7 @@ _DIVERGED = np.int32((127 + 40) << 23)  # the exponent of 2⁴⁰: a parameter t
 
 @kernel
 def fold(theta: Theta, sign: float, x: Sparse, total: Floats) -> float:
-    """Write Σ x v into `total` and return Σ w x + ½ Σ_f (S_f² ∓ Q_f): a part of x as one bias and one vector."""
+    """Write Σ x v into `total` and return Σ w x + Σ of the pairs: a part of x as one bias and one vector."""
     k = theta.V.shape[1]
     return _fold(theta, sign, x, 0, len(x.column), total.reshape((1, k)), 0, np.empty(k, np.float32))
 
@@ -65,13 +65,11 @@ def learn(theta: Theta, memory: Memory, rule: Rule, x: Sparse, candidates: Candi
     gradient = Gradient(np.empty(room, np.int32), np.empty(room, np.float32), np.empty((room, k), np.float32))
     touched = _backward(theta, memory, rule, x, candidates, sums, g, g_sum, gradient)
 
-    lambda0, lambda_w, lambda_V, scale = float(memory.lambda0[0]), memory.lambda_w, memory.lambda_V, memory.scale
-    if rule.adapt and rule.regularization != FIXED:
-        lambda_w, lambda_V, scale = lambda_w.copy(), lambda_V.copy(), scale.copy()
-        if rule.regularization == PAPER:
-            lambda0 = _adapt_paper(memory, rule, g_sum, gradient, lambda_w, lambda_V)
-        else:
-            _adapt_per_field(theta, memory, rule, touched, gradient, lambda_w, lambda_V, scale)
+    lambda0, penalty = float(memory.lambda0[0]), _penalties(theta, memory, rule, touched, gradient.column)
+    if rule.adapt and rule.regularization == PAPER:
+        lambda0 = _adapt_paper(memory, rule, g_sum, gradient, penalty)
+    elif rule.adapt and rule.regularization == PER_FIELD:
+        _adapt_per_field(memory, rule, touched, gradient, penalty)
     for t in range(touched):
         memory.position[gradient.column[t]] = -1
 
@@ -80,41 +78,45 @@ def learn(theta: Theta, memory: Memory, rule: Rule, x: Sparse, candidates: Candi
     Gw, GV = (np.empty_like(w), np.empty_like(V)) if adagrad else (w, V)
     Sw, SV = (np.empty_like(w), np.empty_like(V)) if per_field else (w, V)
     new = New(w, V, Gw, GV, Sw, SV)
-    penalty_w, penalty_V = lambda_w.astype(np.float32), lambda_V.astype(np.float32)
-    _update(theta, memory, rule, touched, gradient, penalty_w, penalty_V, new)
+    w32, V32 = penalty.w.astype(np.float32), penalty.V.astype(np.float32)
+    _update(theta, memory, rule, touched, gradient, penalty.of, w32, V32, new)
     w0, G0 = _update_intercept(theta, memory, rule, g_sum, lambda0)
 
     sound = _below(_DIVERGED, w, V, touched) and abs(float(w0)) < 2.0**40 and math.isfinite(G0 + lambda0)
-    sound = sound and _below(_EXPONENT, penalty_w, penalty_V, len(penalty_w))
+    sound = sound and _below(_EXPONENT, w32, V32, len(w32))
     sound = sound and (not adagrad or _below(_EXPONENT, Gw, GV, touched))
     sound = sound and (not per_field or _below(_EXPONENT, Sw, SV, touched))
     if sound:
         memory.lambda0[0] = lambda0
-        memory.lambda_w[:] = lambda_w
-        memory.lambda_V[:] = lambda_V
-        memory.scale[:] = scale
         _commit(theta, memory, rule, touched, gradient.column, new, w0, G0)
+        _commit_penalties(memory, penalty)
     return bool(sound)
 
 
 @inlined
-def _fold(theta: Theta, sign: float, x: Sparse, start: int, stop: int, sums: Floats, row: int, square: Floats) -> float:
+def _fold(theta: Theta, sign: float, x: Sparse, start: int, stop: int, sums: Floats, row: int, pairs: Floats) -> float:
+    """The loop behind `fold`.
+
+    Each feature is multiplied with the sum of those before it. That is ½(S² − Q) without its cancellation: one feature of
+    a large value would drown all the others in it.
+    """
     k = sums.shape[1]
     for f in range(k):
         sums[row, f] = np.float32(0.0)
-        square[f] = np.float32(0.0)
+        pairs[f] = np.float32(0.0)
+    itself = np.float32(0.5 + 0.5 * sign)
     linear = 0.0
     for n in range(start, stop):
         i, value = x.column[n], x.value[n]
         linear += theta.w[i] * value
         for f in range(k):
             a = value * theta.V[i, f]
+            pairs[f] += a * (sums[row, f] + itself * a)
             sums[row, f] += a
-            square[f] += a * a
-    pairs = 0.0
+    total = 0.0
     for f in range(k):
-        pairs += sums[row, f] * sums[row, f] + sign * square[f]
-    return linear + 0.5 * pairs
+        total += pairs[f]
+    return linear + total
 
 
 @inlined
@@ -141,11 +143,11 @@ _CONTEXT, _TOTAL, _FIRST = 0, 1, 2
 def _forward(theta: Theta, rule: Rule, x: Sparse, candidates: Candidates, target: float, sums: Floats, g: Doubles) -> float:
     """Predict every candidate; leave the factor sums in `sums`, the gradients of the scores in g, and return Σg."""
     y = np.empty(len(g), np.float64)
-    square = np.empty(sums.shape[1], np.float32)
-    context = theta.w0[0] + _fold(theta, rule.sign, x, 0, len(x.column), sums, _CONTEXT, square)
+    room = np.empty(sums.shape[1], np.float32)
+    context = theta.w0[0] + _fold(theta, rule.sign, x, 0, len(x.column), sums, _CONTEXT, room)
     offset = candidates.offset
     for j in range(len(g)):
-        own = _fold(theta, rule.sign, candidates.x, offset[j], offset[j + 1], sums, _FIRST + j, square)
+        own = _fold(theta, rule.sign, candidates.x, offset[j], offset[j + 1], sums, _FIRST + j, room)
         y[j] = context + own + _dot(sums, _CONTEXT, _FIRST + j)
     return gradients(rule.loss, target, y, g)
 
@@ -202,11 +204,47 @@ def _backward(
 
 
 @inlined
-def _adapt_paper(
-    memory: Memory, rule: Rule, g_sum: float, gradient: Gradient, lambda_w: Doubles, lambda_V: Doubles
-) -> float:
+def _penalties(theta: Theta, memory: Memory, rule: Rule, touched: int, column: Integers) -> Penalty:
+    """The λ of the groups that an event touches: of all fields that may be, it copies a few."""
+    k = memory.lambda_V.shape[1]
+    of = np.zeros(touched, np.int32)
+    group = np.zeros(max(touched, 1), np.int32)
+    count = 1
+    if rule.regularization == PER_FIELD:
+        place = np.full(len(memory.lambda_w), -1, np.int32)
+        count = 0
+        for t in range(touched):
+            field = theta.field[column[t]]
+            if place[field] < 0:
+                place[field] = count
+                group[count] = field
+                count += 1
+            of[t] = place[field]
+    w, V, scale = np.empty(count, np.float64), np.empty((count, k), np.float64), np.empty((2, count), np.float64)
+    for n in range(count):
+        w[n] = memory.lambda_w[group[n]]
+        scale[0, n] = memory.scale[0, group[n]]
+        scale[1, n] = memory.scale[1, group[n]]
+        for f in range(k):
+            V[n, f] = memory.lambda_V[group[n], f]
+    return Penalty(group[:count], of, w, V, scale)
+
+
+@inlined
+def _commit_penalties(memory: Memory, penalty: Penalty) -> None:
+    for n in range(len(penalty.group)):
+        group = penalty.group[n]
+        memory.lambda_w[group] = penalty.w[n]
+        memory.scale[0, group] = penalty.scale[0, n]
+        memory.scale[1, group] = penalty.scale[1, n]
+        for f in range(penalty.V.shape[1]):
+            memory.lambda_V[group, f] = penalty.V[n, f]
+
+
+@inlined
+def _adapt_paper(memory: Memory, rule: Rule, g_sum: float, gradient: Gradient, penalty: Penalty) -> float:
     """λ ← max(0, λ − η ∂ℓ/∂λ), where λ reaches ŷ through what the previous update wrote; returns the new λ0."""
-    k = lambda_V.shape[1]
+    k = penalty.V.shape[1]
     H = np.zeros(k, np.float32)
     Hw = np.float32(0.0)
     for n in range(memory.touches[0]):
@@ -215,45 +253,32 @@ def _adapt_paper(
             Hw += gradient.w[t] * memory.sw[n]
             for f in range(k):
                 H[f] += gradient.V[t, f] * memory.sV[n, f]
-    lambda_w[0] = max(0.0, lambda_w[0] - rule.eta * Hw)
+    penalty.w[0] = max(0.0, penalty.w[0] - rule.eta * Hw)
     for f in range(k):
-        lambda_V[0, f] = max(0.0, lambda_V[0, f] - rule.eta * H[f])
+        penalty.V[0, f] = max(0.0, penalty.V[0, f] - rule.eta * H[f])
     return max(0.0, float(memory.lambda0[0]) - rule.eta * g_sum * float(memory.s0[0]))
 
 
 @inlined
-def _adapt_per_field(
-    theta: Theta,
-    memory: Memory,
-    rule: Rule,
-    touched: int,
-    gradient: Gradient,
-    lambda_w: Doubles,
-    lambda_V: Doubles,
-    scale: Doubles,
-) -> None:
+def _adapt_per_field(memory: Memory, rule: Rule, touched: int, gradient: Gradient, penalty: Penalty) -> None:
     """λ_g ← λ_g · exp(−ρ · clip(H_g / rms(H_g), ±3)) for the fields that this event touches."""
-    groups, k = lambda_V.shape
+    groups, k = penalty.V.shape
     H = np.zeros((groups, k), np.float32)
     Hw = np.zeros(groups, np.float64)
-    seen = np.zeros(groups, np.uint8)
     for t in range(touched):
-        i = gradient.column[t]
-        group = theta.field[i]
-        seen[group] = 1
-        Hw[group] += gradient.w[t] * memory.Sw[i]
+        i, n = gradient.column[t], penalty.of[t]
+        Hw[n] += gradient.w[t] * memory.Sw[i]
         for f in range(k):
-            H[group, f] += gradient.V[t, f] * memory.SV[i, f]
-    for group in range(groups):
-        if seen[group]:
-            total = 0.0
+            H[n, f] += gradient.V[t, f] * memory.SV[i, f]
+    for n in range(groups):
+        total = 0.0
+        for f in range(k):
+            total += H[n, f]
+        penalty.w[n] = _log_step(penalty.w[n], rule.rho, Hw[n], penalty.scale, 0, n)
+        if k > 0:
+            moved = _log_step(penalty.V[n, 0], rule.rho, total, penalty.scale, 1, n)
             for f in range(k):
-                total += H[group, f]
-            lambda_w[group] = _log_step(lambda_w[group], rule.rho, Hw[group], scale, 0, group)
-            if k > 0:
-                penalty = _log_step(lambda_V[group, 0], rule.rho, total, scale, 1, group)
-                for f in range(k):
-                    lambda_V[group, f] = penalty
+                penalty.V[n, f] = moved
 
 
 @inlined
@@ -275,6 +300,7 @@ def _update(
     rule: Rule,
     touched: int,
     gradient: Gradient,
+    of: Integers,
     penalty_w: Floats,
     penalty_V: Floats,
     new: New,
@@ -287,7 +313,7 @@ def _update(
     rate = np.full(k, eta, np.float32)
     for t in range(touched):
         i = gradient.column[t]
-        group = theta.field[i] if per_field else 0
+        group = of[t]
         factored = one if memory.factored[theta.field[i]] else zero
         for f in range(k):
             new.V[t, f] = factored * (new.V[t, f] + two * penalty_V[group, f] * theta.V[i, f])

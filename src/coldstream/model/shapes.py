@@ -74,6 +74,16 @@ class Gradient(NamedTuple):
     V: Floats
 
 
+class Penalty(NamedTuple):
+    """The λ of those groups that an event touches."""
+
+    group: Integers  # (n,)
+    of: Integers  # (touched,): for each touched column, the row of its group here
+    w: Doubles  # (n,)
+    V: Doubles  # (n, k)
+    scale: Doubles  # (2, n)
+
+
 class New(NamedTuple):
     """What an update is going to write. Arrays that a configuration does not need repeat the first two."""
 
