@@ -19,7 +19,7 @@ from coldstream import (
 )
 
 FULL = Schema(
-    user=[Id(), Number("age"), Category("sex"), Category("occupation")],
+    user=[Id(), Number("age"), Category("sex"), Category("occupation"), Category("region")],
     item=[Id(), Categories("genre")],
     context=[TimePart("weekday"), LastAttribute("last_genre", of="genre"), LastTimePart("last_weekday")],
 )
@@ -49,7 +49,7 @@ class MovieLens:
         for item in range(self.items):
             recommender.put_item(f"i{item}", {"genre": sets[item % len(sets)]} if full else {})
         for user in range(self.users):
-            attributes = {"age": 1 + user % 6, "sex": "MF"[user % 2], "occupation": f"job{user % 21}"}
+            attributes = {"age": 1 + user % 6, "sex": "MF"[user % 2], "occupation": f"job{user % 21}", "region": user % 50}
             recommender.put_user(f"u{user}", attributes if full else {})
         for event in self.events(seen * self.users):
             recommender.learn(event)

@@ -1,4 +1,4 @@
-"""Arrays that grow by doubling, and their types."""
+"""Arrays that grow by doubling, their types, and values of other origin made plain."""
 
 from typing import Any, TypeAlias
 
@@ -10,6 +10,29 @@ Doubles: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int32]
 Longs: TypeAlias = NDArray[np.int64]
 Flags: TypeAlias = NDArray[np.uint8]
+
+
+def plain(raw: Any) -> Any:
+    """A value as JSON can hold it: NumPy's scalars as Python's, sets and tuples as lists."""
+    if isinstance(raw, np.generic):
+        return raw.item()
+    if isinstance(raw, set | frozenset):
+        # A set has no order of its own, and the order of features is the order of sums.
+        return sorted(map(plain, raw), key=repr)
+    return list(map(plain, raw)) if isinstance(raw, list | tuple) else raw
+
+
+def frozen(raw: Any) -> Any:
+    """The same value with tuples for lists: nobody who is shown it can change it."""
+    value = plain(raw)
+    return tuple(map(frozen, value)) if isinstance(value, list) else value
+
+
+def checked_columns(name: str, array: NDArray[Any], lowest: int, end: int) -> Integers:
+    """The same array, if it is int32 and all of it is in [lowest, end): kernels trust what they index with."""
+    if array.dtype != np.int32 or array.ndim != 1 or ((array < lowest) | (array >= end)).any():
+        raise ValueError(f"{name} does not hold numbers from {lowest} to {end - 1}")
+    return array
 
 
 def grown(array: NDArray[Any], rows: int, fill: float = 0) -> NDArray[Any]:

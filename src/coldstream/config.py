@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, get_args, get_origin
 
+from coldstream.arrays import plain
 from coldstream.errors import InvalidInput, shown
 
 Pairs = Literal["j>i", "j>=i"]
@@ -43,7 +44,7 @@ class Hyperparameters:
     linear_penalty: float = 0.01
     """λ of w, or where it starts."""
     factor_penalty: float = 0.02
-    """λ of V, or where it starts."""
+    """λ of V, or where it starts. The per-field λ stays between 1e-8 and 100."""
     penalty_rate: float = 0.01
     """ρ, the step of the per-field log-λ."""
     rank: RankRule = "highest"
@@ -56,14 +57,16 @@ class Hyperparameters:
     """Passes of batch training over the events it is given."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "trends", _as_tuple(plain(self.trends)))
         for field in fields(self):
+            if field.name != "trends":
+                object.__setattr__(self, field.name, plain(getattr(self, field.name)))
             _check_type(field.name, field.type, getattr(self, field.name))
-        for name in ("factors", "negatives", "history", "intercept_penalty", "linear_penalty", "factor_penalty"):
-            _require(name, getattr(self, name), getattr(self, name) >= 0, "0 or more")
-        for name in ("learning_rate", "adagrad_floor", "initial_deviation", "penalty_rate", "epochs"):
-            _require(name, getattr(self, name), getattr(self, name) > 0, "more than 0")
+        for name, (lowest, highest) in _BOUNDS.items():
+            value = getattr(self, name)
+            _require(name, value, lowest <= value <= highest, f"from {lowest:g} to {highest:g}")
         for half_life in self.trends:
-            _require("trends", self.trends, half_life > 0, "half-lives of more than 0 events")
+            _require("trends", self.trends, 1e-3 <= half_life <= 1e12, "half-lives from 0.001 to 1e12 events")
         if self.loss in ("softmax", "bpr"):
             _require("negatives", self.negatives, self.negatives > 0, f"1 or more, because loss {self.loss!r} contrasts")
 
@@ -82,9 +85,27 @@ class Hyperparameters:
         for name, value in changes.items():
             if name not in known:
                 raise InvalidInput(f"{name}: no such hyperparameter, got {shown(value)}; known are {', '.join(known)}")
-        if isinstance(changes.get("trends"), list):
-            changes["trends"] = tuple(changes["trends"])
         return replace(self, **changes)
+
+
+_BOUNDS: Mapping[str, tuple[float, float]] = {
+    "factors": (0, 10_000),
+    "initial_deviation": (0, 1e3),
+    "negatives": (0, 100_000),
+    "learning_rate": (1e-12, 1e3),
+    "adagrad_floor": (1e-30, 1e6),
+    "intercept_penalty": (0, 1e6),
+    "linear_penalty": (0, 1e6),
+    "factor_penalty": (0, 1e6),
+    "penalty_rate": (0, 10),
+    "history": (0, 1000),
+    "epochs": (1, 1_000_000),
+}
+"""What float32 and a machine's memory can follow."""
+
+
+def _as_tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _check_type(name: str, annotation: Any, value: object) -> None:
@@ -130,6 +151,6 @@ PRESETS: Mapping[str, Hyperparameters] = {
 
 def preset(name: str, **changes: Any) -> Hyperparameters:
     """A preset by its name, with some hyperparameters changed."""
-    if name not in PRESETS:
+    if not isinstance(name, str) or name not in PRESETS:
         raise InvalidInput(f"preset must be one of {', '.join(map(repr, PRESETS))}, got {shown(name)}")
     return PRESETS[name].with_(**changes)

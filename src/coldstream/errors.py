@@ -8,7 +8,10 @@ _repr.maxstring = _repr.maxother = 80
 
 def shown(value: object) -> str:
     """A value as an error message shows it: its repr, cut to a readable length."""
-    return _repr.repr(value)
+    try:
+        return _repr.repr(value)
+    except ValueError:  # Python refuses to write whole numbers of thousands of digits
+        return f"a {type(value).__name__} too long to show"
 
 
 class ColdstreamError(Exception):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coldstream.arrays import Flags, Floats
+from coldstream.arrays import Flags, Floats, frozen
 from coldstream.catalogue.catalogue import Catalogue
 from coldstream.catalogue.contrast import Draws, learn_epoch, learn_event
 from coldstream.catalogue.trends import trends_of
@@ -23,7 +23,7 @@ from coldstream.features.fields import Field, Trend
 from coldstream.features.history import Features, Past
 from coldstream.features.schema import SIDES, Schema
 from coldstream.features.sparse import Sparse, joined
-from coldstream.features.users import User
+from coldstream.features.users import Seen, User
 from coldstream.features.vocabulary import Vocabulary
 from coldstream.model.compiled import direct
 from coldstream.model.counter import key_of, shuffled
@@ -33,7 +33,7 @@ from coldstream.training import batch_of
 
 _learn_event, _fold = direct(learn_event), direct(fold)
 
-NOBODY = User({}, [], Past(), set())
+NOBODY = User({}, [], Past(), Seen())
 _NO_SLOTS = np.zeros(0, np.int32)
 
 
@@ -71,7 +71,7 @@ class Knowledge:
         known = self.users.get(user, NOBODY)
         self._admit(features)
         self.encoder.vocabulary.commit()
-        self.users[user] = User(attributes, features, known.past, set(known.seen))
+        self.users[user] = User(attributes, features, known.past, known.seen if user in self.users else Seen())
 
     def put_item(self, item: str, attributes: Mapping[str, Any], features: Features) -> None:
         """Add an item, or give one other attributes."""
@@ -99,6 +99,8 @@ class Knowledge:
         self.machine.take_up()
         self._settle_linear_fields()
         self.encoder.vocabulary.commit()
+        # The fields may ask for attributes of last items that no note was taken of.
+        self.catalogue.take_notes(self.encoder.history.note)
 
     # Reading
 
@@ -126,24 +128,23 @@ class Knowledge:
 
     def learn(self, event: Event) -> None:
         """One event: admit what is new, contrast, and remember; or raise `Diverged` with nothing changed."""
-        schema, slots, is_new = self.encoder.schema, len(self.catalogue.ids), event.item not in self.catalogue
+        schema, mark = self.encoder.schema, self.catalogue.mark(event.item)
         x, slot = self.admit_event(event)
         parameters, hyperparameters = self.machine.parameters, self.machine.hyperparameters
         parameters.make_room(self.most_touched(len(x.column)))
-        seen = self.users.get(event.user, NOBODY).seen
-        avoided = seen if self.encoder.schema.exclude_seen and hyperparameters.negatives else None
-        had = np.fromiter(avoided, np.int32, len(avoided)) if avoided else _NO_SLOTS
+        avoids = self.encoder.schema.exclude_seen and hyperparameters.negatives
+        had = self.users.get(event.user, NOBODY).seen.slots() if avoids else _NO_SLOTS
         draws = Draws(self._draw_key, self.events, hyperparameters.negatives)
         args = (self.machine.rule, self.catalogue.items, draws, x, slot, had, self.events)
         if not _learn_event(parameters.theta, parameters.memory, *args):
-            if is_new:
-                self.catalogue.take_back(event.item, slots)
+            if mark is not None:
+                self.catalogue.take_back(event.item, mark)
             self.machine.take_back(self.encoder.return_to(schema))
             raise Diverged(self.machine.divergence(_named(event)))
         self.catalogue.count(slot, self.events)
         self._remember(event, slot)
         self.catalogue.touch(parameters.theta, parameters.memory.touched[: parameters.memory.touches[0]])
-        if self.encoder.vocabulary.fresh or is_new:
+        if self.encoder.vocabulary.fresh or mark is not None or schema is not self.encoder.schema:
             self._settle()
 
     def train(self, events: Sequence[Event], epochs: int) -> None:
@@ -158,7 +159,8 @@ class Knowledge:
             slots.append(slot)
             numbers.append(number[event.user])
             self._remember(event, slot)
-        seen = [self.users[user].seen if self.encoder.schema.exclude_seen else set() for user in number]
+        avoids = self.encoder.schema.exclude_seen
+        seen = [self.users[user].seen.slots() if avoids else _NO_SLOTS for user in number]
         parameters, items = self.machine.parameters, self.catalogue.items
         parameters.make_room(self.most_touched(max(len(context.column) for context in contexts)))
         batch = batch_of(items, contexts, np.array(slots, np.int32), np.array(numbers, np.int32), seen, clock)
@@ -178,6 +180,7 @@ class Knowledge:
         """The context of an event as a sparse vector, and the item's slot; whatever is new is admitted."""
         if event.context and (new := self.encoder.undeclared(event.context)):
             self.encoder.add_context(new)
+            self.machine.take_up()
         user = self.users.get(event.user)
         described = self.encoder.describe_user(event.user, {}) if user is None else user.features
         past = NOBODY.past if user is None else user.past
@@ -223,10 +226,14 @@ class Knowledge:
             Vocabulary.from_document(document["vocabulary"]),
         )
         known.machine.restore(parts["model"])
+        if known.machine.parameters.columns != len(known.encoder.vocabulary):
+            raise ValueError("the vocabulary and the parameters have not the same columns")
         known.catalogue.restore(known.machine.parameters.theta, document["catalogue"], parts["catalogue"])
         users = document["users"]
-        records = (users["ids"], users["attributes"], registry.pasts(users), registry.seen_slots(parts["users"]))
-        for name, attributes, past, seen in zip(*records, strict=True):
+        slots = len(known.catalogue.ids)
+        records = (users["ids"], users["attributes"], registry.pasts(users), registry.seen_slots(parts["users"], slots))
+        for name, raw, past, seen in zip(*records, strict=True):
+            attributes = {field: frozen(value) for field, value in raw.items()}
             known.users[name] = User(attributes, known.encoder.describe_user(name, attributes), past, seen)
         known.events = document["events"]
         return known
@@ -255,7 +262,7 @@ class Knowledge:
         """An event has happened: it is part of the user's past from now on."""
         user = self.users.get(event.user)
         if user is None:
-            user = User({}, self.encoder.describe_user(event.user, {}), Past(), set())
+            user = User({}, self.encoder.describe_user(event.user, {}), Past(), Seen())
             self.users[event.user] = user
         user.past = self.encoder.history.after(user.past, event.item, self.catalogue.notes[slot], event.time)
         user.seen.add(slot)

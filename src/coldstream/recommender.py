@@ -1,6 +1,5 @@
 """The whole path on one page: put, train, recommend, learn, explain, forget, save."""
 
-import copy
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -9,12 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from coldstream.arrays import Integers, frozen, plain
 from coldstream.catalogue.filters import Predicate, barred_slots
 from coldstream.catalogue.ranking import Rank
 from coldstream.config import Hyperparameters
-from coldstream.errors import Diverged, InvalidInput, InvalidSnapshot, UnknownId, shown
+from coldstream.errors import InvalidInput, InvalidSnapshot, UnknownId, shown
 from coldstream.events.event import Event, checked_id, checked_names, checked_time
-from coldstream.features.fields import Field, plain
+from coldstream.features.fields import Field
 from coldstream.features.schema import Schema
 from coldstream.features.sparse import Sparse
 from coldstream.features.users import User
@@ -22,7 +22,7 @@ from coldstream.features.vocabulary import Vocabulary
 from coldstream.knowledge import NOBODY, Knowledge
 from coldstream.model.explanation import Explanation, explained
 from coldstream.model.factorization_machine import checked_seed, chosen
-from coldstream.snapshot import read_snapshot, write_snapshot
+from coldstream.snapshot import NOT_WHAT_IT_SHOULD_BE, read_snapshot, write_snapshot
 
 
 class Recommendation(NamedTuple):
@@ -81,11 +81,11 @@ class Recommender:
 
     def item(self, item: str) -> dict[str, Any]:
         """An item's attributes as they were put."""
-        return copy.deepcopy(dict(self._known.catalogue.attributes[self._slot(item)]))
+        return {name: plain(raw) for name, raw in self._known.catalogue.attributes[self._slot(item)].items()}
 
     def user(self, user: str) -> dict[str, Any]:
         """A user's attributes as they were put."""
-        return copy.deepcopy(dict(self._user(user).attributes))
+        return {name: plain(raw) for name, raw in self._user(user).attributes.items()}
 
     # Step 0: users, items and context variables come, change and go
 
@@ -93,13 +93,13 @@ class Recommender:
         """Add a user, or give one other attributes. What was learned of the id stays."""
         given = checked_names(f"user {checked_id('user', user)!r}", {} if attributes is None else attributes)
         features = self._known.encoder.describe_user(user, given)
-        self._known.put_user(user, {name: plain(raw) for name, raw in given.items()}, features)
+        self._known.put_user(user, {name: frozen(raw) for name, raw in given.items()}, features)
 
     def put_item(self, item: str, attributes: Mapping[str, Any] | None = None) -> None:
         """Add an item, or give one other attributes: a price changes. What was learned of the id stays."""
         given = checked_names(f"item {checked_id('item', item)!r}", {} if attributes is None else attributes)
         features = self._known.encoder.describe_item(item, given)
-        self._known.put_item(item, {name: plain(raw) for name, raw in given.items()}, features)
+        self._known.put_item(item, {name: frozen(raw) for name, raw in given.items()}, features)
 
     def remove_item(self, item: str) -> None:
         """Take an item out of the catalogue and forget what was learned of its id."""
@@ -123,13 +123,15 @@ class Recommender:
         Users' histories, what they had and the items' trends are afterwards as if the events had been learned one by one.
         """
         epochs = self.hyperparameters.epochs if epochs is None else _counted("epochs", epochs)
+        if not isinstance(events, Iterable):
+            raise InvalidInput(f"events must be a list of events, got {shown(events)}")
         given = [_checked(event) for event in events]
         if not given:
             return
         before = self._known.state()
         try:
             self._known.train(given, epochs)
-        except (Diverged, InvalidInput):
+        except BaseException:
             self._known = Knowledge.from_state(*before)
             raise
 
@@ -153,11 +155,10 @@ class Recommender:
         The user may be unknown, or None; `attributes` then stand in for what was never put, and for a known user they
         take precedence in this call. Fewer than n come back where fewer are allowed.
         """
-        _counted("n", n)
+        n = _counted("n", n)
         x, asking = self._request(user, context, time, attributes)
         catalogue = self._known.catalogue
-        seen = asking.seen if (self.schema.exclude_seen if exclude_seen is None else exclude_seen) else ()
-        barred = barred_slots(catalogue, self._known.encoder, seen, allow, deny, where)
+        barred = barred_slots(catalogue, self._known.encoder, self._left_out(asking, exclude_seen), allow, deny, where)
         own, scores = self._known.scores(x)
         best = catalogue.top(scores, own, barred, n)
         slots, added = catalogue.items.live[best].tolist(), scores[best].tolist()
@@ -176,7 +177,7 @@ class Recommender:
         """Where an item stands for a user: among all items, less what the user had, and itself."""
         slot = self._slot(item)
         x, asking = self._request(user, context, time, attributes)
-        seen = asking.seen if (self.schema.exclude_seen if exclude_seen is None else exclude_seen) else ()
+        seen = self._left_out(asking, exclude_seen)
         barred = barred_slots(self._known.catalogue, self._known.encoder, seen, None, None, None)
         own, scores = self._known.scores(x)
         return self._known.catalogue.rank(scores, own, barred, slot)
@@ -231,7 +232,7 @@ class Recommender:
         recommender = cls.__new__(cls)
         try:
             recommender._known = Knowledge.from_state(document, arrays)
-        except (KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
+        except NOT_WHAT_IT_SHOULD_BE as error:
             message = f"snapshot {str(path)!r} does not hold a recommender ({error!r}); use an older one"
             raise InvalidSnapshot(message) from error
         return recommender
@@ -241,16 +242,23 @@ class Recommender:
         return self._known.state()
 
     def _slot(self, item: str) -> int:
-        if item not in self._known.catalogue:
+        if not isinstance(item, str) or item not in self._known.catalogue:
             checked_id("item", item)
             raise UnknownId(f"item {item!r} is not in the catalogue; put_item({item!r}, …) first")
         return self._known.catalogue.slot(item)
 
     def _user(self, user: str) -> User:
-        if user not in self._known.users:
+        if not isinstance(user, str) or user not in self._known.users:
             checked_id("user", user)
             raise UnknownId(f"user {user!r} is not known; put_user({user!r}, …) first")
         return self._known.users[user]
+
+    def _left_out(self, user: User, exclude_seen: bool | None) -> Integers:
+        """The slots of what the user had, where that is to be excluded."""
+        if not isinstance(exclude_seen, bool | None):
+            raise InvalidInput(f"exclude_seen must be true, false or left out, got {shown(exclude_seen)}")
+        excluded = self.schema.exclude_seen if exclude_seen is None else exclude_seen
+        return user.seen.slots() if excluded else NOBODY.seen.slots()
 
     def _request(
         self,
@@ -273,6 +281,7 @@ def _checked(event: object) -> Event:
 
 
 def _counted(what: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+    number = plain(value)
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
         raise InvalidInput(f"{what} must be a whole number of 1 or more, got {shown(value)}")
-    return value
+    return number

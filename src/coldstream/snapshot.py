@@ -6,7 +6,9 @@ the path holds a whole snapshot or none.
 
 import json
 import os
+import struct
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,14 +16,31 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coldstream.errors import InvalidSnapshot
+from coldstream.errors import InvalidInput, InvalidSnapshot
 
 FORMAT, VERSION = "coldstream-snapshot", 1
+
+# What NumPy, zipfile and zlib raise for a file that is not what it should be.
+NOT_WHAT_IT_SHOULD_BE = (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError)
+"""What restoring raises where a document or an array is of another kind than the code that reads it expects."""
+
+_DAMAGED = (
+    *NOT_WHAT_IT_SHOULD_BE,
+    EOFError,
+    MemoryError,
+    OSError,
+    RuntimeError,
+    struct.error,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 def write_snapshot(path: str | Path, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write a snapshot so that a crash at any moment leaves the old file or the new one."""
     path = Path(path)
+    if not path.parent.is_dir():
+        raise InvalidInput(f"path {str(path)!r}: there is no folder {str(path.parent)!r}; make it first")
     header = {"format": FORMAT, "version": VERSION, "document": document}
     text = json.dumps(header, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
     temporary = path.with_name(f".{path.name}.{os.getpid()}.writing")
@@ -45,7 +64,7 @@ def read_snapshot(path: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[A
             header = json.loads(members.pop("__header__").tobytes())
     except FileNotFoundError:
         raise InvalidSnapshot(f"snapshot {str(path)!r}: no such file; give the path that save() wrote") from None
-    except (OSError, ValueError, KeyError, EOFError, NotImplementedError, AttributeError, zipfile.BadZipFile) as error:
+    except _DAMAGED as error:
         message = f"snapshot {str(path)!r} is damaged or not a coldstream snapshot ({error}); use an older one"
         raise InvalidSnapshot(message) from error
     if not isinstance(header, dict) or header.get("format") != FORMAT:

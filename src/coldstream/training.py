@@ -12,7 +12,7 @@ from coldstream.features.sparse import Sparse, joined
 
 
 def batch_of(
-    items: Items, contexts: Sequence[Sparse], slots: Integers, users: Integers, had: Sequence[set[int]], clock: int
+    items: Items, contexts: Sequence[Sparse], slots: Integers, users: Integers, had: Sequence[Integers], clock: int
 ) -> Batch:
     """Events in order of time, encoded once: contexts, item slots, user numbers, and what each user had in the end."""
     trends = items.trends
@@ -26,7 +26,7 @@ def batch_of(
         slot=slots,
         user=users,
         had_offset=_offsets([len(slots_had) for slots_had in had]),
-        had=np.array([slot for slots_had in had for slot in sorted(slots_had)], np.int32),
+        had=np.concatenate(had),
         touch_offset=_offsets(np.bincount(slots, minlength=len(items.own)).tolist()),
         touch=np.argsort(slots, kind="stable").astype(np.int32),
         level=level,

@@ -6,7 +6,6 @@ import tempfile
 from itertools import pairwise
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -15,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from coldstream import (
     Categories,
     Category,
+    Diverged,
     Event,
     Id,
     LastAttribute,
@@ -27,6 +27,7 @@ from coldstream import (
     Trend,
 )
 from coldstream.catalogue import catalogue
+from conftest import bits
 
 USERS = [f"u{n}" for n in range(4)]
 ITEMS = [f"i{n}" for n in range(9)]
@@ -42,6 +43,7 @@ SCHEMAS = {
     ),
     "repeats": Schema(item=[Id(), Categories("genre", linear=True)], context=HISTORY, exclude_seen=False),
 }
+contexts = st.dictionaries(st.sampled_from(["device", "tags"]), st.lists(st.sampled_from("pqr"), max_size=2), max_size=2)
 genres = st.lists(st.sampled_from("abcd"), max_size=3, unique=True)
 
 
@@ -80,11 +82,27 @@ class CatalogueMachine(RuleBasedStateMachine):
             self.recommender.remove_item(item)
             del self.expected[item]
 
-    @rule(user=st.sampled_from(USERS), item=st.sampled_from(ITEMS))
-    def learn(self, user: str, item: str) -> None:
+    @rule(user=st.sampled_from(USERS), item=st.sampled_from(ITEMS), context=contexts)
+    def learn(self, user: str, item: str, context: dict) -> None:
         self.time += 1800.0
-        self.recommender.learn(Event(user, item, self.time))
+        self.recommender.learn(Event(user, item, self.time, context))
         self.expected.setdefault(item, {})
+
+    @rule(user=st.sampled_from([*USERS, "stranger"]), item=st.sampled_from([*ITEMS, "unheard of"]), context=contexts)
+    def diverge(self, user: str, item: str, context: dict) -> None:
+        """A refused update leaves no trace, whatever was new about the event."""
+        theta = self.recommender._known.machine.parameters.theta
+        sane = float(theta.w0[0])
+        theta.w0[0] = math.inf
+        before = bits(self.recommender)
+        with pytest.raises(Diverged):
+            self.recommender.learn(Event(user, item, self.time, context | {"new": "field"}))
+        assert bits(self.recommender) == before
+        theta.w0[0] = sane
+
+    @rule(user=st.sampled_from(USERS), job=st.sampled_from("xyz"))
+    def put_user(self, user: str, job: str) -> None:
+        self.recommender.put_user(user, {"job": job} if "job" in [f.name for f in self.schema.user] else {})
 
     @rule(events=st.lists(st.tuples(st.sampled_from(USERS), st.sampled_from(ITEMS)), min_size=1, max_size=5))
     def train(self, events: list[tuple[str, str]]) -> None:
@@ -103,6 +121,7 @@ class CatalogueMachine(RuleBasedStateMachine):
             path = Path(folder) / "snapshot"
             self.recommender.save(path)
             loaded = Recommender.load(path)
+        assert bits(loaded) == bits(self.recommender)
         for user in USERS:
             assert loaded.recommend(user) == self.recommender.recommend(user)
         self.recommender = loaded
@@ -134,16 +153,11 @@ class CatalogueMachine(RuleBasedStateMachine):
         assert self.recommender.recommend(user, n=3, time=self.time, exclude_seen=False) == listed[:3]
         for place, r in enumerate(listed):
             rank = self.recommender.rank(user, r.item, time=self.time, exclude_seen=False)
-            own = merit32(r.score, closest)
-            ties = sum(merit32(other.score, closest) == own for other in listed) - 1
-            better = sum(merit32(other.score, closest) > own for other in listed)
+            own = -abs(r.score - 1) if closest else r.score
+            others = [-abs(other.score - 1) if closest else other.score for other in listed]
+            ties, better = sum(m == own for m in others) - 1, sum(m > own for m in others)
             assert rank == (better + ties / 2, len(listed))
             assert better <= place <= better + ties
-
-
-def merit32(score: float, closest: bool) -> np.float32:
-    """The merit as the scan computes it, so that a tie is a tie."""
-    return -abs(np.float32(score) - np.float32(1)) if closest else np.float32(score)
 
 
 @pytest.mark.parametrize("index", ["signatures", "materialised", "by counts"])

@@ -137,8 +137,11 @@ def test_a_closed_context_refuses_new_fields(unchanged: Callable[..., str]) -> N
     [
         ({"factors": -1}, ["factors", "-1"]),
         ({"factors": 2.5}, ["factors", "2.5"]),
-        ({"learning_rate": 0}, ["learning_rate", "more than 0"]),
+        ({"learning_rate": 0}, ["learning_rate", "from 1e-12"]),
         ({"learning_rate": NAN}, ["learning_rate", "nan"]),
+        ({"initial_deviation": 1e39}, ["initial_deviation", "1e+39"]),
+        ({"factors": 10**12}, ["factors", "10000"]),
+        ({"preset": {"factors": 3}}, ["preset", "'factors'"]),
         ({"loss": "hinge"}, ["loss", "'hinge'", "'softmax'"]),
         ({"negatives": 0}, ["negatives", "'softmax'"]),
         ({"trends": [100, -1]}, ["trends", "-1"]),

@@ -1,12 +1,12 @@
 """The items there are, what they bring, and their exact scores."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coldstream.arrays import Flags, Floats, Integers, grown
+from coldstream.arrays import Flags, Floats, Integers, checked_columns, frozen, grown
 from coldstream.catalogue.index import Index, MaterialisedIndex, SignatureIndex
 from coldstream.catalogue.ranking import RANK_RULES, Merit, Rank, best, rank_of
 from coldstream.catalogue.shapes import Items, Trends
@@ -22,6 +22,16 @@ from coldstream.model.shapes import Theta
 MANY_SIGNATURES, FEW_SIGNATURES = 0.5, 0.25
 
 _best, _rank_of, _count_touch = direct(best), direct(rank_of), direct(count_touch)
+
+
+class Mark(NamedTuple):
+    """How far a catalogue had come."""
+
+    slots: int
+    born: int | None  # of a slot that was live once
+    births: int
+    unsorted: int
+    signatures: int
 
 
 class Catalogue:
@@ -107,23 +117,39 @@ class Catalogue:
         self.items.trends.level[slot] = NO_COUNT
         self.attributes[slot], self.notes[slot] = {}, ()
         self._live -= 1
-        for column in self._scan:  # the last one takes the place; order is for speed only
+        for column in self._scan:  # the last one takes the place
             column[self._position[slot]] = column[self._live]
         self._position[self._scan[0][self._live]] = self._position[slot]
         self.items = self.items._replace(shared=self._signatures.view())
         self._show_scan()
         return place
 
-    def take_back(self, item: str, slots: int) -> None:
-        """Undo the put of an item that was not live, where there were so many slots before."""
+    def mark(self, item: str) -> Mark | None:
+        """What `take_back` needs to undo the put of an item; None if it is live, and nothing will be put."""
+        if item in self:
+            return None
+        slot = self._slots.get(item)
+        born = None if slot is None else int(self.items.born[slot])
+        return Mark(len(self.ids), born, self._births, self._unsorted, self._signatures.count)
+
+    def take_back(self, item: str, mark: Mark) -> None:
+        """Undo the put of an item that was not live."""
         self.remove(item)
-        self._births -= 1
-        self._unsorted -= 1
-        if len(self.ids) > slots:
+        self._births, self._unsorted = mark.births, mark.unsorted
+        self._signatures.shrink(mark.signatures)
+        self.items = self.items._replace(shared=self._signatures.view())
+        if mark.born is not None:
+            self.items.born[self._slots[item]] = mark.born
+        else:
             self.ids.pop()
             self.attributes.pop()
             self.notes.pop()
             del self._slots[item]
+
+    def take_notes(self, note: Callable[[str, Mapping[str, Any]], Note]) -> None:
+        """Note again what history keeps of every live item."""
+        for slot in self.items.live.tolist():
+            self.notes[slot] = note(self.ids[slot], self.attributes[slot])
 
     def settle(self, theta: Theta) -> None:
         """After items came or went for good: choose the index by the counts, and sort what the scan reads."""
@@ -229,19 +255,30 @@ class Catalogue:
         """The inverse of `state`, into an empty catalogue."""
         for item in document["ids"]:
             self._new_slot(item)
-        ends, held = np.cumsum(arrays["length"]), []
-        for slot in arrays["live"].tolist():
+        slots, columns = len(self.ids), len(theta.w)
+        live = checked_columns("live", arrays["live"], 0, slots)
+        own_columns = checked_columns("own", arrays["own"], -1, columns)
+        signature = checked_columns("signature", arrays["signature"], -1, document["signatures"])
+        shared = checked_columns("column", arrays["column"], 0, columns)
+        lengths = checked_columns("length", arrays["length"], 0, len(shared) + 1)
+        value, level = arrays["value"], arrays["level"]
+        fit = len(np.unique(live)) == len(live) and {slots} == {len(a) for a in (own_columns, signature, lengths, level)}
+        fit = fit and value.dtype == np.float32 and len(value) == len(shared) == lengths.sum()
+        if not fit or np.isnan(level).any() or not np.isfinite(value).all() or (signature[live] < 0).any():
+            raise ValueError("the arrays of the catalogue do not fit together")
+        ends, held = np.cumsum(lengths), []
+        for slot in live.tolist():
             self._append_live(slot)
-            self._describe(slot, int(arrays["own"][slot]), int(arrays["signature"][slot]))
-            own = slice(ends[slot] - arrays["length"][slot], ends[slot])
-            held.append((int(arrays["signature"][slot]), Sparse(arrays["column"][own], arrays["value"][own])))
+            self._describe(slot, int(own_columns[slot]), int(signature[slot]))
+            own = slice(ends[slot] - lengths[slot], ends[slot])
+            held.append((int(signature[slot]), Sparse(shared[own], value[own])))
         self._signatures.restore(document["signatures"], document["free_signatures"], held)
-        self.attributes = [dict(a) for a in document["attributes"]]
+        self.attributes = [{name: frozen(raw) for name, raw in a.items()} for a in document["attributes"]]
         self.notes = [tuple((field, value, weight) for field, value, weight in note) for note in document["notes"]]
         self.longest = int(arrays["length"].max(initial=0))
         self.items.born[: len(self.ids)] = arrays["born"]
         self._births, self._unsorted = document["births"], document["unsorted"]
-        self.items.trends.level[: len(self.ids)] = arrays["level"]
+        self.items.trends.level[: len(self.ids)] = level
         self.items.trends.clock[: len(self.ids)] = arrays["clock"]
         self.items = self.items._replace(shared=self._signatures.view())
         self.materialised = bool(document["materialised"])

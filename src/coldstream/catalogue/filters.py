@@ -6,11 +6,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from coldstream.arrays import Flags
+from coldstream.arrays import Flags, Integers, plain
 from coldstream.catalogue.catalogue import Catalogue
 from coldstream.errors import InvalidInput, shown
 from coldstream.features.encoder import Encoder
-from coldstream.features.fields import Number, plain
+from coldstream.features.fields import Number
 
 Predicate: TypeAlias = Mapping[str, Any] | Callable[[Mapping[str, Any]], bool]
 """`{"genre": "Action"}`, `{"genre": ["Action", "War"]}` (any of), or a function of an item's attributes."""
@@ -19,7 +19,7 @@ Predicate: TypeAlias = Mapping[str, Any] | Callable[[Mapping[str, Any]], bool]
 def barred_slots(
     catalogue: Catalogue,
     encoder: Encoder,
-    seen: Iterable[int],
+    seen: Integers,
     allow: Iterable[str] | None,
     deny: Iterable[str] | None,
     where: Predicate | None,
@@ -30,8 +30,7 @@ def barred_slots(
     if allow is not None:
         barred[:] = 1
         barred[catalogue.slots(_ids("allow", allow))] = 0
-    if seen:
-        barred[np.fromiter(seen, np.int32)] = 1
+    barred[seen] = 1
     if deny is not None:
         barred[catalogue.slots(_ids("deny", deny))] = 1
     if callable(where):

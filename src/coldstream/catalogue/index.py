@@ -41,7 +41,7 @@ class Index(Protocol):
     def touch(self, theta: Theta, items: Items, columns: Integers) -> None:
         """Parameters of these columns have changed."""
 
-    def prepare(self, theta: Theta, items: Items) -> None:
+    def prepare(self, theta: Theta, items: Items, /) -> None:
         """There may be more signatures, slots and columns than before."""
 
     def scores(self, theta: Theta, items: Items, factors: Floats, clock: int) -> Floats:
@@ -60,7 +60,7 @@ class SignatureIndex:
         self._dirty = np.zeros(0, np.uint8)
         self._stale = np.zeros(0, np.int32)
 
-    def prepare(self, theta: Theta, items: Items) -> None:
+    def prepare(self, _theta: Theta, items: Items, /) -> None:
         rows = len(items.shared.start)
         self.folded = Folded(grown(self.folded.vector, rows), grown(self.folded.bias, rows))
         self._dirty, self._stale = grown(self._dirty, rows), grown(self._stale, rows)
@@ -99,7 +99,7 @@ class MaterialisedIndex:
         self._slot_of = np.full(0, -1, np.int32)  # id column → slot
         self._listed = Listed(*(np.full(0, -1, np.int32) for _ in Listed._fields))
 
-    def prepare(self, theta: Theta, items: Items) -> None:
+    def prepare(self, theta: Theta, items: Items, /) -> None:
         self._signatures.prepare(theta, items)
         slots, signatures = len(items.own), len(items.shared.start)
         self._folded = Folded(grown(self._folded.vector, slots), grown(self._folded.bias, slots))

@@ -52,8 +52,14 @@ class Signatures:
         return self._numbers.get(index.tobytes() + value.tobytes(), free)
 
     def free(self) -> list[int]:
-        """The numbers that nobody has, in the order in which they will not be given out."""
+        """The numbers that nobody has; the last one is given out first."""
         return list(self._free)
+
+    def shrink(self, count: int) -> None:
+        """Give up the numbers from `count` on, which nobody has."""
+        self._free = [number for number in self._free if number < count]
+        del self._keys[count:], self._holders[count:]
+        self.count = count
 
     def restore(self, count: int, free: list[int], held: Iterable[tuple[int, Sparse]]) -> None:
         """Take up the numbers of items as they were: a number is also a neighbourhood, so it must not change."""
@@ -61,6 +67,8 @@ class Signatures:
             self._append()
         self._free = list(free)
         for number, features in held:
+            if not 0 <= number < count:
+                raise ValueError(f"there is no signature {number}")
             index, value = _ordered(features)
             key = index.tobytes() + value.tobytes()
             if key not in self._numbers:

@@ -1,12 +1,15 @@
 """One interaction of one user with one item."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from coldstream.arrays import plain
 from coldstream.errors import InvalidInput, shown
+
+LATEST = 1e15
+"""Seconds from 1970 beyond which a time is a mistake: milliseconds of the next thirty thousand years fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,15 +20,13 @@ class Event:
     item: str
     time: float | None = None
     """Seconds since 1970 in UTC; an aware `datetime` is converted."""
-    context: Mapping[str, Any] = field(default_factory=dict)
+    context: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         checked_id("user", self.user)
         checked_id("item", self.item)
-        if type(self.time) is not float:
+        if type(self.time) is not float or not abs(self.time) < LATEST:
             object.__setattr__(self, "time", checked_time(self.time))
-        elif not math.isfinite(self.time):
-            checked_time(self.time)
         checked_names("context", self.context)
 
 
@@ -52,11 +53,12 @@ def checked_time(value: object) -> float | None:
     """Seconds since 1970 in UTC, from a number or an aware datetime; None where the time is not known."""
     if value is None:
         return None
+    value = plain(value)
     if isinstance(value, datetime):
-        if value.tzinfo is None:
+        if value.utcoffset() is None:
             raise InvalidInput(f"time must carry its time zone, got {shown(value)}; use datetime.now(timezone.utc)")
         return value.timestamp()
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e15:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < LATEST:
         raise InvalidInput(f"time must be seconds since 1970 (a finite number) or a datetime, got {shown(value)}")
     return float(value)
 

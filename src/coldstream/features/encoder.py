@@ -8,6 +8,7 @@ second never does.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from coldstream.arrays import plain
 from coldstream.errors import InvalidInput, shown
 from coldstream.events.event import checked_text
 from coldstream.features.fields import (
@@ -20,7 +21,6 @@ from coldstream.features.fields import (
     LastTimePart,
     TimePart,
     Trend,
-    plain,
 )
 from coldstream.features.history import Features, History, Past
 from coldstream.features.schema import SIDES, Schema
@@ -65,11 +65,7 @@ class Encoder:
     def describe_user(self, user: str, attributes: Mapping[str, Any]) -> Features:
         """The features of a user: the id, and the attributes given."""
         own = [] if self._ids["user"] is None else [(self._ids["user"], user, 1.0)]
-        return own + self.describe_attributes(user, attributes)
-
-    def describe_attributes(self, user: str, attributes: Mapping[str, Any]) -> Features:
-        """The features of a user's attributes alone."""
-        return _described(f"user {user!r}", self._user, attributes)
+        return own + _described(f"user {user!r}", self._user, attributes)
 
     def describe_item(self, item: str, attributes: Mapping[str, Any]) -> Features:
         """The features an item shares with others: all but its id and its trends."""
@@ -114,9 +110,11 @@ class Encoder:
         return sparse([column for column in columns if column is not None], [weight for _, _, weight in features])
 
     def undeclared(self, context: Mapping[str, Any]) -> list[Field]:
-        """The fields that an event's context asks for and nobody declared; checks the whole context on the way."""
-        self.describe_context(context, None, Past())
-        return [_inferred(name, plain(context[name])) for name in context if name not in self._context]
+        """The fields that an event's context asks for and nobody declared; where there are any, all of it is checked."""
+        new = [name for name in context if name not in self._context]
+        if new:
+            self.describe_context(context, None, Past())
+        return [_inferred(name, plain(context[name])) for name in new]
 
     def add_context(self, fields: Iterable[Field]) -> None:
         """Take up declared context fields in mid-stream."""

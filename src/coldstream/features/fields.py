@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from typing import Any, ClassVar, TypeAlias
 
-import numpy as np
-
+from coldstream.arrays import plain
 from coldstream.errors import InvalidInput, InvalidSchema, shown
 from coldstream.events.event import checked_text
 
@@ -26,7 +25,7 @@ def weekday(time: float) -> str:
 
 def hour(time: float) -> str:
     """The hour of the day in UTC, '0' to '23'."""
-    return str(int(time % 86400) // 3600)
+    return str(int(time // 3600) % 24)
 
 
 TIME_PARTS: dict[str, Callable[[float], str]] = {"weekday": weekday, "hour": hour}
@@ -120,13 +119,15 @@ class Number(Field):
 
     def __post_init__(self) -> None:
         Field.__post_init__(self)
+        for option in ("low", "high", "center", "scale"):
+            object.__setattr__(self, option, plain(getattr(self, option)))
         for option in ("center", "scale"):
             self._require(option, getattr(self, option), _is_number(getattr(self, option)), "a finite number")
         self._require("scale", self.scale, self.scale != 0, "other than 0")
         if self.low is not None or self.high is not None:
             bounds = (self.low, self.high)
             self._require("low and high", bounds, _rising(bounds), "two finite numbers, low < high")
-        object.__setattr__(self, "bins", _as_tuple(self.bins))
+        object.__setattr__(self, "bins", _as_tuple(plain(self.bins)))
         self._require("bins", self.bins, isinstance(self.bins, tuple) and _rising(self.bins), "rising finite numbers")
         ways = (self.low is not None) + ((self.center, self.scale) != (0.0, 1.0)) + bool(self.bins)
         self._require("scaling", self.document(), ways <= 1, "one of low/high, center/scale and bins")
@@ -159,7 +160,8 @@ class TimePart(Field):
 
     def __post_init__(self) -> None:
         Field.__post_init__(self)
-        self._require("part", self.part, self.part in TIME_PARTS, "one of " + ", ".join(TIME_PARTS))
+        known = isinstance(self.part, str) and self.part in TIME_PARTS
+        self._require("part", self.part, known, "one of " + ", ".join(TIME_PARTS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,8 +191,9 @@ class LastItems(Field):
 
     def __post_init__(self) -> None:
         Field.__post_init__(self)
+        object.__setattr__(self, "length", plain(self.length))
         whole = isinstance(self.length, int) and not isinstance(self.length, bool)
-        self._require("length", self.length, whole and self.length > 0, "a whole number of 1 or more")
+        self._require("length", self.length, whole and 0 < self.length <= 1000, "a whole number from 1 to 1000")
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,8 +223,9 @@ class Trend(Field):
 
     def __post_init__(self) -> None:
         Field.__post_init__(self)
-        positive = _is_number(self.half_life) and self.half_life > 0
-        self._require("half_life", self.half_life, positive, "a number of events of more than 0")
+        object.__setattr__(self, "half_life", plain(self.half_life))
+        sensible = _is_number(self.half_life) and 1e-3 <= self.half_life <= 1e12
+        self._require("half_life", self.half_life, sensible, "a number of events from 0.001 to 1e12")
 
 
 KINDS: dict[str, type[Field]] = {
@@ -236,19 +240,9 @@ def _label(owner: str, name: str, raw: object, wanted: str) -> str:
         return checked_text(f"{owner}: {name}", raw)
     if isinstance(raw, bool):
         return "true" if raw else "false"
-    if isinstance(raw, int):
+    if isinstance(raw, int) and abs(raw) < 2**63:
         return str(raw)
     raise InvalidInput(f"{owner}: {name} must be {wanted}, got {shown(raw)}")
-
-
-def plain(raw: Any) -> Any:
-    """A raw value as JSON can hold it: NumPy's scalars as Python's, sets and tuples as lists."""
-    if isinstance(raw, np.generic):
-        return raw.item()
-    if isinstance(raw, set | frozenset):
-        # A set has no order of its own, and the order of features is the order of sums.
-        return sorted(map(plain, raw), key=repr)
-    return list(map(plain, raw)) if isinstance(raw, list | tuple) else raw
 
 
 def _rising(values: tuple[Any, ...]) -> bool:

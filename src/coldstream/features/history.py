@@ -4,7 +4,8 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
 
-from coldstream.features.fields import TIME_PARTS, Attribute, LastAttribute, LastItem, LastItems, LastTimePart, plain
+from coldstream.arrays import plain
+from coldstream.features.fields import TIME_PARTS, Attribute, LastAttribute, LastItem, LastItems, LastTimePart
 from coldstream.features.schema import Schema
 
 Features: TypeAlias = list[tuple[int, str, float]]

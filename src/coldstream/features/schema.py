@@ -46,13 +46,15 @@ class Schema:
         """The schema that a TOML file declares: a table per side, an inline table per field."""
         try:
             document = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        except (OSError, TypeError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise InvalidSchema(f"schema {str(path)!r} cannot be read: {error}") from error
         return cls.from_document(document)
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> "Schema":
         """The inverse of `document`."""
+        if not isinstance(document, Mapping):
+            raise InvalidSchema(f"schema must be a table of sides, got {shown(document)}")
         options = [field.name for field in fields(cls) if field.name not in SIDES]
         for name in document:
             if name not in (*SIDES, *options):

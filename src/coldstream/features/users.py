@@ -6,15 +6,43 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coldstream.arrays import Integers, checked_columns, grown
 from coldstream.features.history import Features, Past
 
 
+class Seen:
+    """The slots of the items that a user had, each once, in an array that kernels can read."""
+
+    __slots__ = ("_buffer", "_count")
+
+    def __init__(self, slots: Integers | None = None) -> None:
+        self._buffer = _NONE if slots is None else slots
+        self._count = len(self._buffer)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def slots(self) -> Integers:
+        """All of them, to be read only."""
+        return self._buffer[: self._count]
+
+    def add(self, slot: int) -> None:
+        """One more, unless it is there."""
+        if not (self.slots() == slot).any():
+            self._buffer = grown(self._buffer, self._count + 1)
+            self._buffer[self._count] = slot
+            self._count += 1
+
+
+_NONE = np.zeros(0, np.int32)
+
+
 class User:
-    """One user: attributes as given, the features they make, the past, and the slots of the items had."""
+    """One user: attributes as given, the features they make, the past, and the items had."""
 
     __slots__ = ("attributes", "features", "past", "seen")
 
-    def __init__(self, attributes: Mapping[str, Any], features: Features, past: Past, seen: set[int]) -> None:
+    def __init__(self, attributes: Mapping[str, Any], features: Features, past: Past, seen: Seen) -> None:
         self.attributes = attributes
         self.features = features
         self.past = past
@@ -30,9 +58,9 @@ def state(users: Mapping[str, User]) -> tuple[dict[str, Any], dict[str, NDArray[
         "time": [user.past.time for user in users.values()],
         "note": [user.past.note for user in users.values()],
     }
-    seen = [slot for user in users.values() for slot in sorted(user.seen)]
     counts = [len(user.seen) for user in users.values()]
-    return document, {"seen": np.array(seen, np.int32), "seen_count": np.array(counts, np.int32)}
+    seen = np.concatenate([_NONE, *(user.seen.slots() for user in users.values())])
+    return document, {"seen": seen, "seen_count": np.array(counts, np.int32)}
 
 
 def pasts(document: Mapping[str, Any]) -> list[Past]:
@@ -43,7 +71,9 @@ def pasts(document: Mapping[str, Any]) -> list[Past]:
     ]
 
 
-def seen_slots(arrays: Mapping[str, NDArray[Any]]) -> list[set[int]]:
-    """The users' seen slots in arrays that `state` wrote."""
-    ends = np.cumsum(arrays["seen_count"])
-    return [set(map(int, arrays["seen"][end - count : end])) for end, count in zip(ends, arrays["seen_count"], strict=True)]
+def seen_slots(arrays: Mapping[str, NDArray[Any]], slots: int) -> list[Seen]:
+    """What the users had, in arrays that `state` wrote, where there are so many slots."""
+    seen, counts = checked_columns("seen", arrays["seen"], 0, slots), arrays["seen_count"]
+    if (counts < 0).any() or counts.sum() != len(seen):
+        raise ValueError("seen_count does not add up")
+    return [Seen(part.copy()) for part in np.split(seen, np.cumsum(counts)[:-1])] if len(counts) else []

@@ -13,9 +13,11 @@ class Admission(NamedTuple):
     field: int
     value: str
     appended: int
-    """How many columns were added at the end for it: none where it filled a gap, more than one where it began a run."""
+    """How many columns were added at the end for it."""
     place: int | None
     """The neighbourhood it was admitted to."""
+    gaps: tuple[int, ...] = ()
+    """The gaps that were made part of a run for it."""
 
 
 _LONGEST_RUN = 64
@@ -31,7 +33,8 @@ class Vocabulary:
         self.fields: list[str] = []
         self.fresh: list[Admission] = []
         self._columns: list[dict[str, int]] = []
-        self._field_of = array("h")  # −1 for a gap
+        self._numbers: dict[str, int] = {}
+        self._field_of = array("i")  # −1 for a gap
         self._value_of: list[str | None] = []
         self._gaps: list[int] = []  # a heap: the lowest gap is filled first
         self._runs: dict[int, list[int]] = {}  # per neighbourhood a heap of its free columns
@@ -44,10 +47,16 @@ class Vocabulary:
 
     def admit_field(self, name: str) -> int:
         """The number of a field, new or known."""
-        if name not in self.fields:
+        number = self._numbers.get(name)
+        if number is None:
+            number = self._numbers[name] = len(self.fields)
             self.fields.append(name)
             self._columns.append({})
-        return self.fields.index(name)
+        return number
+
+    def field(self, name: str) -> int | None:
+        """The number of a known field."""
+        return self._numbers.get(name)
 
     def admit(self, field: int, value: str) -> int:
         """The column of a feature, new or known."""
@@ -64,15 +73,17 @@ class Vocabulary:
         """The column of a feature, new or known; a new one next to others of the same neighbourhood."""
         column = self._columns[field].get(value)
         if column is None:
-            run = self._runs.setdefault(place, [])
-            appended = 0
+            run, appended = self._runs.setdefault(place, []), 0
+            gaps: tuple[int, ...] = ()
             if not run:  # as many again as there are, so that at most half is ever idle
-                appended = min(max(1, self._neighbours.get(place, 0)), _LONGEST_RUN)
-                run.extend(range(len(self), len(self) + appended))
+                wanted = min(max(1, self._neighbours.get(place, 0)), _LONGEST_RUN)
+                gaps = tuple(heapq.heappop(self._gaps) for _ in range(min(wanted, len(self._gaps))))
+                appended = wanted - len(gaps)
+                run.extend([*gaps, *range(len(self), len(self) + appended)])
                 self._append(appended)
-                self._neighbours[place] = self._neighbours.get(place, 0) + appended
+                self._neighbours[place] = self._neighbours.get(place, 0) + wanted
             column = heapq.heappop(run)
-            self._settle(Admission(column, field, value, appended, place))
+            self._settle(Admission(column, field, value, appended, place, gaps))
         return column
 
     def _append(self, columns: int) -> None:
@@ -102,9 +113,13 @@ class Vocabulary:
         return column
 
     def release_near(self, field: int, value: str, place: int) -> int:
-        """Give a feature's column back to a neighbourhood."""
-        column = self._vacate(field, value)
-        heapq.heappush(self._runs.setdefault(place, []), column)
+        """Give a feature's column back to a neighbourhood, or to everybody where that has plenty."""
+        column, run = self._vacate(field, value), self._runs.setdefault(place, [])
+        if len(run) < _LONGEST_RUN:
+            heapq.heappush(run, column)
+        else:
+            heapq.heappush(self._gaps, column)
+            self._neighbours[place] = self._neighbours.get(place, 1) - 1
         return column
 
     def _vacate(self, field: int, value: str) -> int:
@@ -120,17 +135,22 @@ class Vocabulary:
     def rollback(self) -> list[int]:
         """Take back all that was admitted since the last commit; the columns that are free again."""
         freed = []
-        for column, field, value, appended, place in reversed(self.fresh):
+        for column, field, value, appended, place, gaps in reversed(self.fresh):
             freed.append(self._vacate(field, value))
             home = self._gaps if place is None else self._runs[place]
             heapq.heappush(home, column)
             if appended:
                 del self._field_of[-appended:], self._value_of[-appended:]
-                home[:] = [free for free in home if free < len(self)]
+            if appended or gaps:
+                home[:] = [free for free in home if free < len(self) and free not in gaps]
                 heapq.heapify(home)
-            if appended and place is not None:
-                self._neighbours[place] -= appended
+            for gap in gaps:
+                heapq.heappush(self._gaps, gap)
+            if place is not None and (appended or gaps):
+                self._neighbours[place] -= appended + len(gaps)
         self.fresh.clear()
+        for name in self.fields[self._settled_fields :]:
+            del self._numbers[name]
         del self.fields[self._settled_fields :]
         del self._columns[self._settled_fields :]
         return freed

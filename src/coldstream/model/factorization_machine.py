@@ -1,15 +1,16 @@
 """The incremental factorization machine."""
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coldstream.arrays import Floats
+from coldstream.arrays import Floats, plain
 from coldstream.config import Hyperparameters, preset
-from coldstream.errors import Diverged, InvalidInput, shown
-from coldstream.features.fields import Categories, Category, Number, plain
+from coldstream.errors import Diverged, InvalidInput, InvalidSnapshot, shown
+from coldstream.features.fields import Categories, Category, Number
 from coldstream.features.history import Features
 from coldstream.features.sparse import Sparse, sparse
 from coldstream.features.vocabulary import Vocabulary
@@ -18,6 +19,7 @@ from coldstream.model.counter import key_of
 from coldstream.model.kernels import fold, learn, predict
 from coldstream.model.parameters import Parameters
 from coldstream.model.shapes import OPTIMIZERS, REGULARIZATIONS, Candidates, Rule
+from coldstream.snapshot import NOT_WHAT_IT_SHOULD_BE, read_snapshot, write_snapshot
 
 _NOTHING = Candidates(np.zeros(2, np.int32), sparse([], []))
 
@@ -56,8 +58,8 @@ class FactorizationMachine:
         known = [
             (column, weight)
             for name, value, weight in features
-            if name in self.vocabulary.fields
-            and (column := self.vocabulary.find(self.vocabulary.fields.index(name), value)) is not None
+            if (field := self.vocabulary.field(name)) is not None
+            and (column := self.vocabulary.find(field, value)) is not None
         ]
         score = self.predict(sparse([column for column, _ in known], [weight for _, weight in known]))
         return losses.sigmoid(score) if self.hyperparameters.loss == "logistic" else score
@@ -74,6 +76,24 @@ class FactorizationMachine:
             self.take_back(self.vocabulary.rollback())
             raise
         self.vocabulary.commit()
+
+    def save(self, path: str | Path) -> None:
+        """Write the machine and its vocabulary to a file."""
+        parts = {"hyperparameters": self.hyperparameters.document(), "vocabulary": self.vocabulary.document()}
+        write_snapshot(path, parts | {"machine": True, "seed": self.seed}, self.state())
+
+    @classmethod
+    def load(cls, path: str | Path) -> "FactorizationMachine":
+        """The machine that `save` wrote."""
+        document, arrays = read_snapshot(path)
+        try:
+            hyperparameters = Hyperparameters.from_document(document["hyperparameters"])
+            machine = cls(hyperparameters, document["seed"], Vocabulary.from_document(document["vocabulary"]))
+            machine.restore(arrays)
+        except NOT_WHAT_IT_SHOULD_BE as error:
+            message = f"snapshot {str(path)!r} does not hold a machine ({error!r}); use an older one"
+            raise InvalidSnapshot(message) from error
+        return machine
 
     # On columns
 
@@ -128,6 +148,7 @@ class FactorizationMachine:
         loss = self.hyperparameters.loss
         if loss in ("softmax", "bpr"):
             raise InvalidInput(f"loss must be 'squared' or 'logistic' to learn a target, got {loss!r}")
+        y = plain(y)
         if not isinstance(y, int | float) or not abs(y) < 1e18:
             raise InvalidInput(f"y must be a finite number, got {shown(y)}")
         if loss == "logistic" and not 0 <= y <= 1:
@@ -142,9 +163,10 @@ def chosen(base: str | Hyperparameters, **changes: Any) -> Hyperparameters:
 
 def checked_seed(seed: object) -> int:
     """A seed that fits a 64-bit key."""
-    if isinstance(seed, bool) or not isinstance(seed, int) or not -(2**63) <= seed < 2**63:
+    number = plain(seed)
+    if isinstance(number, bool) or not isinstance(number, int) or not -(2**63) <= number < 2**63:
         raise InvalidInput(f"seed must be a whole number of at most 64 bits, got {shown(seed)}")
-    return seed
+    return number
 
 
 def rule_of(hyperparameters: Hyperparameters) -> Rule:
@@ -179,5 +201,7 @@ def _described(x: object) -> list[tuple[str, str, float]]:
             kind = Categories
         elif isinstance(value, bool):
             value = float(value)
-        described += [(name, label, weight) for label, weight in kind(name).features("x", value)]
+        # A number's only feature has no label; "=" keeps the empty category apart from it.
+        mark = "" if kind is Number else "="
+        described += [(name, mark + label, weight) for label, weight in kind(name).features("x", value)]
     return described

@@ -47,32 +47,3 @@ def gradients(loss: int, target: float, y: Doubles, g: Doubles) -> float:
         g[j] = sigmoid(y[j]) - wanted if loss == LOGISTIC else 2.0 * (y[j] - wanted)
         total += g[j]
     return total
-
-
-@kernel
-def loss_value(loss: int, target: float, y: Doubles) -> float:
-    """The loss itself, for monitoring and for finite differences."""
-    m = len(y) - 1
-    value = 0.0
-    if loss == SOFTMAX:
-        top = y.max()
-        for j in range(m + 1):
-            value += math.exp(y[j] - top)
-        return math.log(value) + float(top - y[0])
-    if loss == BPR:
-        for j in range(1, m + 1):
-            value -= log_sigmoid(y[0] - y[j]) / m
-        return value
-    for j in range(m + 1):
-        wanted = target if j == 0 else 0.0
-        if loss == LOGISTIC:
-            value -= wanted * log_sigmoid(y[j]) + (1.0 - wanted) * log_sigmoid(-y[j])
-        else:
-            value += (y[j] - wanted) ** 2
-    return value
-
-
-@kernel
-def log_sigmoid(score: float) -> float:
-    """Log σ(score), exact in both tails."""
-    return min(score, 0.0) - math.log1p(math.exp(-abs(score)))

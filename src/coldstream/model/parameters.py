@@ -6,13 +6,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coldstream.arrays import grown
+from coldstream.arrays import checked_columns, grown
 from coldstream.config import Hyperparameters
 from coldstream.model.counter import fill_normal
 from coldstream.model.shapes import Memory, Theta
 
 _PER_COLUMN = ("w", "V", "field", "Gw", "GV", "Sw", "SV")
-_PER_GROUP = ("lambda_w", "lambda_V")
 _PER_TOUCH = ("sw", "sV", "touched")
 
 
@@ -112,10 +111,6 @@ class Parameters:
             self.memory = memory
             self.fields = fields
 
-    def nbytes(self) -> int:
-        """Bytes of Θ alone, for the columns in use."""
-        return int(self.columns * (self.theta.w.itemsize + self.theta.V.itemsize * self.theta.V.shape[1]))
-
     def state(self) -> dict[str, NDArray[Any]]:
         """Copies of all that a machine needs to go on with the same bits."""
         arrays = self.theta._asdict() | self.memory._asdict()
@@ -126,13 +121,18 @@ class Parameters:
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """The inverse of `state`. Every array must have the type and the shape this configuration gives it."""
         columns, fields = len(state["w"]), len(state["factored"])
+        checked_columns("field", state["field"], 0, max(fields, 1))
+        checked_columns("touched", state["touched"], 0, columns)
+        checked_columns("touches", state["touches"], 0, len(state["touched"]) + 1)
         self.grow(columns, fields)
         self.make_room(len(state["touched"]))
         for part in (self.theta, self.memory):
             for name, array in part._asdict().items():
                 if name != "position":
                     source = state[name]
-                    if source.dtype != array.dtype or source.shape[1:] != array.shape[1:]:
+                    rows = columns if name in _PER_COLUMN and len(array) else len(source)
+                    fits = len(source) == rows <= len(array) and source.shape[1:] == array.shape[1:]
+                    if source.dtype != array.dtype or not fits or not np.isfinite(source).all():
                         raise ValueError(f"{name} has type {source.dtype} and shape {source.shape}")
                     array[: len(source)] = source
 
