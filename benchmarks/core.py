@@ -56,7 +56,7 @@ def kernel_time(recommender: Recommender, events: int = 4000) -> float:
     parameters, items = recommender._known.machine.parameters, recommender._known.catalogue.items
     parameters.make_room(recommender._known.most_touched(max(len(x.column) for x in contexts)))
     users = np.zeros(events, np.int32)
-    batch = batch_of(items, contexts, np.array(slots, np.int32), users, [set(range(20))], 0)
+    batch = batch_of(items, contexts, np.array(slots, np.int32), users, [np.arange(20, dtype=np.int32)], 0)
     draws = Draws(key_of(1, "bench"), 0, recommender.hyperparameters.negatives)
     order = np.arange(events, dtype=np.int32)
     args = (parameters.theta, parameters.memory, recommender._known.machine.rule, items, draws, batch, order)

@@ -130,11 +130,11 @@ class Knowledge:
         """One event: admit what is new, contrast, and remember; or raise `Diverged` with nothing changed."""
         schema, mark = self.encoder.schema, self.catalogue.mark(event.item)
         x, slot = self.admit_event(event)
-        parameters, hyperparameters = self.machine.parameters, self.machine.hyperparameters
+        parameters, negatives = self.machine.parameters, self.machine.hyperparameters.negatives
         parameters.make_room(self.most_touched(len(x.column)))
-        avoids = self.encoder.schema.exclude_seen and hyperparameters.negatives
+        avoids = negatives and self.encoder.schema.exclude_seen
         had = self.users.get(event.user, NOBODY).seen.slots() if avoids else _NO_SLOTS
-        draws = Draws(self._draw_key, self.events, hyperparameters.negatives)
+        draws = Draws(self._draw_key, self.events, negatives)
         args = (self.machine.rule, self.catalogue.items, draws, x, slot, had, self.events)
         if not _learn_event(parameters.theta, parameters.memory, *args):
             if mark is not None:
@@ -192,7 +192,7 @@ class Knowledge:
     def most_touched(self, context: int) -> int:
         """The most columns one update can touch."""
         each = 1 + self.catalogue.longest + len(self.catalogue.items.trends.rate)
-        return context + (1 + self.hyperparameters.negatives) * each
+        return context + (1 + self.machine.hyperparameters.negatives) * each
 
     # What survives
 

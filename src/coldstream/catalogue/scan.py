@@ -48,11 +48,13 @@ def _fold_signature(theta: Theta, sign: float, shared: Shared, s: int, out: Fold
     bias = np.float32(0.0)
     for n in range(shared.start[s], shared.start[s] + shared.length[s]):
         i, x = shared.column[n], shared.value[n]
-        bias += theta.w[i] * x
+        product = np.float32(0.0)  # with the sum of those before it: ½(S² − Q) without its cancellation
+        own = itself * x
         for f in range(k):
-            a = x * theta.V[i, f]
-            bias += a * (room[f] + itself * a)  # with those before it: ½(S² − Q) without its cancellation
-            room[f] += a
+            v, before = theta.V[i, f], room[f]
+            product += v * (before + own * v)
+            room[f] = before + x * v
+        bias += x * (theta.w[i] + product)
     for f in range(k):
         out.vector[s, f] = room[f]
     out.bias[s] = bias

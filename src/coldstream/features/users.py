@@ -11,7 +11,7 @@ from coldstream.features.history import Features, Past
 
 
 class Seen:
-    """The slots of the items that a user had, each once, in an array that kernels can read."""
+    """The slots of the items that a user had, in an array that kernels can read. Repeats are dropped when room runs out."""
 
     __slots__ = ("_buffer", "_count")
 
@@ -19,19 +19,22 @@ class Seen:
         self._buffer = _NONE if slots is None else slots
         self._count = len(self._buffer)
 
-    def __len__(self) -> int:
-        return self._count
+    def add(self, slot: int) -> None:
+        """One more."""
+        if self._count == len(self._buffer):
+            distinct = self.distinct()
+            self._count = len(distinct)
+            self._buffer = grown(distinct, self._count + 1)
+        self._buffer[self._count] = slot
+        self._count += 1
 
     def slots(self) -> Integers:
-        """All of them, to be read only."""
+        """All of them, some perhaps more than once, to be read only."""
         return self._buffer[: self._count]
 
-    def add(self, slot: int) -> None:
-        """One more, unless it is there."""
-        if not (self.slots() == slot).any():
-            self._buffer = grown(self._buffer, self._count + 1)
-            self._buffer[self._count] = slot
-            self._count += 1
+    def distinct(self) -> Integers:
+        """All of them once, in ascending order."""
+        return np.unique(self.slots())
 
 
 _NONE = np.zeros(0, np.int32)
@@ -58,9 +61,9 @@ def state(users: Mapping[str, User]) -> tuple[dict[str, Any], dict[str, NDArray[
         "time": [user.past.time for user in users.values()],
         "note": [user.past.note for user in users.values()],
     }
-    counts = [len(user.seen) for user in users.values()]
-    seen = np.concatenate([_NONE, *(user.seen.slots() for user in users.values())])
-    return document, {"seen": seen, "seen_count": np.array(counts, np.int32)}
+    seen = [user.seen.distinct() for user in users.values()]
+    counts = np.array([len(slots) for slots in seen], np.int32)
+    return document, {"seen": np.concatenate([_NONE, *seen]), "seen_count": counts}
 
 
 def pasts(document: Mapping[str, Any]) -> list[Past]:

@@ -78,12 +78,12 @@ def learn(theta: Theta, memory: Memory, rule: Rule, x: Sparse, candidates: Candi
     Gw, GV = (np.empty_like(w), np.empty_like(V)) if adagrad else (w, V)
     Sw, SV = (np.empty_like(w), np.empty_like(V)) if per_field else (w, V)
     new = New(w, V, Gw, GV, Sw, SV)
-    w32, V32 = penalty.w.astype(np.float32), penalty.V.astype(np.float32)
-    _update(theta, memory, rule, touched, gradient, penalty.of, w32, V32, new)
+    _update(theta, memory, rule, touched, gradient, penalty, new)
     w0, G0 = _update_intercept(theta, memory, rule, g_sum, lambda0)
 
     sound = _below(_DIVERGED, w, V, touched) and abs(float(w0)) < 2.0**40 and math.isfinite(G0 + lambda0)
-    sound = sound and _below(_EXPONENT, w32, V32, len(w32))
+    for n in range(len(penalty.w)):  # a λ that is lost has lost its parameters too; one of a row is enough to tell
+        sound = sound and math.isfinite(penalty.w[n]) and (k == 0 or math.isfinite(penalty.V[n, 0]))
     sound = sound and (not adagrad or _below(_EXPONENT, Gw, GV, touched))
     sound = sound and (not per_field or _below(_EXPONENT, Sw, SV, touched))
     if sound:
@@ -208,7 +208,7 @@ def _penalties(theta: Theta, memory: Memory, rule: Rule, touched: int, column: I
     """The λ of the groups that an event touches: of all fields that may be, it copies a few."""
     k = memory.lambda_V.shape[1]
     of = np.zeros(touched, np.int32)
-    group = np.zeros(max(touched, 1), np.int32)
+    group = np.zeros(touched if rule.regularization == PER_FIELD else 1, np.int32)
     count = 1
     if rule.regularization == PER_FIELD:
         place = np.full(len(memory.lambda_w), -1, np.int32)
@@ -294,29 +294,23 @@ def _log_step(penalty: float, rho: float, H: float, scale: Doubles, part: int, g
 
 
 @inlined
-def _update(
-    theta: Theta,
-    memory: Memory,
-    rule: Rule,
-    touched: int,
-    gradient: Gradient,
-    of: Integers,
-    penalty_w: Floats,
-    penalty_V: Floats,
-    new: New,
-) -> None:
+def _update(theta: Theta, memory: Memory, rule: Rule, touched: int, gradient: Gradient, penalty: Penalty, new: New) -> None:
     """θ ← θ − η (∂ℓ/∂θ + 2λθ) for the touched columns, all from the old values, into `new`."""
     k = new.V.shape[1]
     adagrad, per_field = rule.optimizer == ADAGRAD, rule.regularization == PER_FIELD
     eta, epsilon = np.float32(rule.eta), np.float32(rule.epsilon)
     zero, one, two = np.float32(0.0), np.float32(1.0), np.float32(2.0)
-    rate = np.full(k, eta, np.float32)
+    rate, twice = np.full(k, eta, np.float32), np.empty(k, np.float32)
+    row = -1
     for t in range(touched):
-        i = gradient.column[t]
-        group = of[t]
+        i, n = gradient.column[t], penalty.of[t]
+        if n != row:  # 2λ of this column's group, for every factor
+            row = n
+            for f in range(k):
+                twice[f] = np.float32(2.0 * penalty.V[n, f])
         factored = one if memory.factored[theta.field[i]] else zero
         for f in range(k):
-            new.V[t, f] = factored * (new.V[t, f] + two * penalty_V[group, f] * theta.V[i, f])
+            new.V[t, f] = factored * (new.V[t, f] + twice[f] * theta.V[i, f])
         if adagrad:
             for f in range(k):
                 new.GV[t, f] = memory.GV[i, f] + new.V[t, f] * new.V[t, f]
@@ -324,18 +318,18 @@ def _update(
                 rate[f] = eta / np.sqrt(new.GV[t, f] + epsilon)
         if per_field:
             for f in range(k):
-                new.SV[t, f] = (one - two * rate[f] * penalty_V[group, f]) * memory.SV[i, f] - two * rate[f] * theta.V[i, f]
+                new.SV[t, f] = (one - rate[f] * twice[f]) * memory.SV[i, f] - two * rate[f] * theta.V[i, f]
         for f in range(k):
             new.V[t, f] = theta.V[i, f] - rate[f] * new.V[t, f]
 
-        old = theta.w[i]
-        step = new.w[t] + two * penalty_w[group] * old if rule.linear else zero
+        old, twice_w = theta.w[i], np.float32(2.0 * penalty.w[n])
+        step = new.w[t] + twice_w * old if rule.linear else zero
         w_rate = eta
         if adagrad:
             new.Gw[t] = memory.Gw[i] + step * step
             w_rate = eta / np.sqrt(new.Gw[t] + epsilon)
         if per_field:
-            new.Sw[t] = (one - two * w_rate * penalty_w[group]) * memory.Sw[i] - two * w_rate * old
+            new.Sw[t] = (one - w_rate * twice_w) * memory.Sw[i] - two * w_rate * old
         new.w[t] = old - w_rate * step
 
 
