@@ -22,7 +22,7 @@ schema = Schema(
 
 def main() -> None:
     """Test, then learn, and draw the share of clicks that were predicted."""
-    recommender = Recommender(schema, preset="default", seed=SEED, trends=(20, 200))
+    recommender = Recommender(schema, preset="default", seed=SEED)
     for item, attributes in click_items().items():
         recommender.put_item(item, attributes)
     ever: Counter[str] = Counter(dict.fromkeys(click_items(), 0))
@@ -54,8 +54,9 @@ def main() -> None:
     someone = {"age": 1 - (2000 - 1985) / 70, "sex": 0, "state": 32}
     print("\nSomeone born in 1985 who lives in state 32 would now get:")
     for item, score in recommender.recommend(None, 3, context=someone):
-        pairs = [term for term in recommender.explain(None, item, context=someone).terms if len(term.features) == 2]
-        print(f"  {item}   score {score:6.2f}   strongest pair: {' × '.join(pairs[0].features)} ({pairs[0].value:+.2f})")
+        terms = recommender.explain(None, item, context=someone).terms
+        name, value = next((" × ".join(t.features), t.value) for t in terms if "item" in "".join(t.features))
+        print(f"  {item}   score {score:6.2f}   what the item adds most by: {name} ({value:+.2f})")
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ class Hyperparameters:
     """Whether the weights w are learned. Without w0 and w, two id fields make matrix factorization."""
     loss: Loss = "softmax"
     """`squared` and `logistic` take any target, with or without negatives; `softmax` and `bpr` need negatives."""
-    negatives: int = 20
+    negatives: int = 50
     """Items drawn uniformly for every event and contrasted with the one chosen; 0 is positive-only."""
     optimizer: Optimizer = "adagrad"
     learning_rate: float = 0.1
@@ -51,7 +51,7 @@ class Hyperparameters:
     """Which score is best: the highest, or the one closest to 1."""
     history: int = 10
     """Length of the item history the recommender adds to a schema that declares no history field; 0 adds none."""
-    trends: tuple[float, ...] = ()
+    trends: tuple[float, ...] = (100.0, 500.0, 2000.0, 10000.0)
     """Half-lives, in events, of the trends the recommender adds to a schema that declares none."""
     epochs: int = 3
     """Passes of batch training over the events it is given."""
@@ -144,8 +144,9 @@ PRESETS: Mapping[str, Hyperparameters] = {
         factor_penalty=16.0,
         rank="closest-to-1",
         history=0,
+        trends=(),
     ),
-    "predictor": Hyperparameters(loss="squared", negatives=0, history=0),
+    "predictor": Hyperparameters(loss="squared", negatives=0, history=0, trends=()),
 }
 
 

@@ -207,19 +207,18 @@ def _backward(
 def _penalties(theta: Theta, memory: Memory, rule: Rule, touched: int, column: Integers) -> Penalty:
     """The λ of the groups that an event touches: of all fields that may be, it copies a few."""
     k = memory.lambda_V.shape[1]
-    of = np.zeros(touched, np.int32)
-    group = np.zeros(touched if rule.regularization == PER_FIELD else 1, np.int32)
-    count = 1
-    if rule.regularization == PER_FIELD:
-        place = np.full(len(memory.lambda_w), -1, np.int32)
-        count = 0
-        for t in range(touched):
-            field = theta.field[column[t]]
-            if place[field] < 0:
-                place[field] = count
-                group[count] = field
-                count += 1
-            of[t] = place[field]
+    if rule.regularization != PER_FIELD:  # one group, and no scale that would move
+        return Penalty(np.zeros(1, np.int32), column, memory.lambda_w.copy(), memory.lambda_V.copy(), memory.scale)
+    of, group = np.empty(touched, np.int32), np.empty(touched, np.int32)
+    place = np.full(len(memory.lambda_w), -1, np.int32)
+    count = 0
+    for t in range(touched):
+        field = theta.field[column[t]]
+        if place[field] < 0:
+            place[field] = count
+            group[count] = field
+            count += 1
+        of[t] = place[field]
     w, V, scale = np.empty(count, np.float64), np.empty((count, k), np.float64), np.empty((2, count), np.float64)
     for n in range(count):
         w[n] = memory.lambda_w[group[n]]
@@ -303,7 +302,7 @@ def _update(theta: Theta, memory: Memory, rule: Rule, touched: int, gradient: Gr
     rate, twice = np.full(k, eta, np.float32), np.empty(k, np.float32)
     row = -1
     for t in range(touched):
-        i, n = gradient.column[t], penalty.of[t]
+        i, n = gradient.column[t], penalty.of[t] if per_field else 0
         if n != row:  # 2λ of this column's group, for every factor
             row = n
             for f in range(k):

@@ -78,7 +78,7 @@ class Penalty(NamedTuple):
     """The λ of those groups that an event touches."""
 
     group: Integers  # (n,)
-    of: Integers  # (touched,): for each touched column, the row of its group here
+    of: Integers  # (touched,): for each touched column, the row of its group here; means nothing where there is one group
     w: Doubles  # (n,)
     V: Doubles  # (n, k)
     scale: Doubles  # (2, n)
