@@ -125,6 +125,9 @@ def test_completing_adds_only_what_is_not_declared() -> None:
     declared = Schema(item=[Id(), Trend("hot", 9)], context=[LastItem()])
     assert declared.completed(history=5, trends=[100]) == declared
     assert Schema().completed(history=0, trends=[]) == Schema()
+    taken = Schema(item=[Id(), Category("trend_100")], context=[Category("last_item")])
+    assert [f.name for f in taken.completed(history=5, trends=[100, 200]).item] == ["id", "trend_100", "trend_200"]
+    assert [f.name for f in taken.completed(history=5, trends=[]).context] == ["last_item", "last_items"]
 
 
 @pytest.mark.parametrize(

@@ -27,8 +27,7 @@ _best, _rank_of, _count_touch = direct(best), direct(rank_of), direct(count_touc
 class Mark(NamedTuple):
     """How far a catalogue had come."""
 
-    slots: int
-    born: int | None  # of a slot that was live once
+    born: int | None  # the birth of a slot that was live once; None where the item will need a new slot
     births: int
     unsorted: int
     signatures: int
@@ -130,7 +129,7 @@ class Catalogue:
             return None
         slot = self._slots.get(item)
         born = None if slot is None else int(self.items.born[slot])
-        return Mark(len(self.ids), born, self._births, self._unsorted, self._signatures.count)
+        return Mark(born, self._births, self._unsorted, self._signatures.count)
 
     def take_back(self, item: str, mark: Mark) -> None:
         """Undo the put of an item that was not live."""

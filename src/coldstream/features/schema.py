@@ -75,7 +75,9 @@ class Schema:
             derived = (LastItem(), LastItems(length=history))
             context += tuple(field for field in derived if field.name not in taken)
         if not any(isinstance(field, Trend) for field in item):
-            item += tuple(Trend(f"trend_{half_life:g}", half_life) for half_life in trends)
+            declared = {field.name for field in item}
+            derived_trends = (Trend(f"trend_{half_life:g}", half_life) for half_life in trends)
+            item += tuple(trend for trend in derived_trends if trend.name not in declared)
         return replace(self, context=context, item=item)
 
     def with_context(self, *added: Field) -> "Schema":
