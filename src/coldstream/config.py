@@ -53,7 +53,7 @@ class Hyperparameters:
     """Length of the item history the recommender adds to a schema that declares no history field; 0 adds none."""
     trends: tuple[float, ...] = (100.0, 500.0, 2000.0, 10000.0)
     """Half-lives, in events, of the trends the recommender adds to a schema that declares none."""
-    epochs: int = 3
+    epochs: int = 1
     """Passes of batch training over the events it is given."""
 
     def __post_init__(self) -> None:
@@ -145,6 +145,7 @@ PRESETS: Mapping[str, Hyperparameters] = {
         rank="closest-to-1",
         history=0,
         trends=(),
+        epochs=3,
     ),
     "predictor": Hyperparameters(loss="squared", negatives=0, history=0, trends=()),
 }

@@ -93,4 +93,4 @@ def test_paper_mode_gives_the_papers_figures(stream: tuple) -> None:
 def test_default_mode_is_far_beyond_popularity(stream: tuple) -> None:
     recall, mpr = test_then_learn(Recommender(PLAIN, seed=1), stream)
     assert recall > 0.175  # popularity: 0.105
-    assert mpr < 14.0  # popularity: 20.3
+    assert mpr < 13.2  # popularity: 20.3
