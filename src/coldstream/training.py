@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from coldstream.arrays import Floats, Integers
+from coldstream.arrays import Floats, Integers, Longs
 from coldstream.catalogue.contrast import Batch
 from coldstream.catalogue.shapes import Items
 from coldstream.catalogue.trends import replay_touches
@@ -34,5 +34,5 @@ def batch_of(
     )
 
 
-def _offsets(counts: Sequence[int]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]).astype(np.int64)
+def _offsets(counts: Sequence[int]) -> Longs:
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)

@@ -97,3 +97,15 @@ def test_a_linear_machine_has_no_factors() -> None:
     for _ in range(3):
         pair.learn({0: 1.0, 1: 0.5}, [{5: 1.0}])
     pair.assert_equal()
+
+
+@pytest.mark.parametrize(("start", "bound"), [(1e-8, 1e-8), (100.0, 100.0)])
+def test_the_per_field_lambda_stays_in_its_bounds(start: float, bound: float) -> None:
+    h = Hyperparameters(factors=2, loss="squared", negatives=0, factor_penalty=start, learning_rate=1e-4, penalty_rate=1.0)
+    pair = Pair(h)
+    for n in range(12):
+        pair.learn({0: 1.0, 1: 1.0}, [{5: 1.0}], target=float(n % 2))
+    low, high = pair.kernel.parameters.memory.lambda_V.min(), pair.kernel.parameters.memory.lambda_V.max()
+    assert 1e-8 <= low <= high <= 100
+    assert bound in (low, high)
+    pair.assert_equal()

@@ -142,8 +142,9 @@ class Machine:
             Hw = sum(gradient.w[i] * self._sensitivity.w[i] for i in own)
             HV = sum(float(np.dot(gradient.V[i], self._sensitivity.V[i])) for i in own)
             self.H[group] = (Hw, HV)
-            self.lambda_w[group] *= self._log_step(group, "w", Hw)
-            self.lambda_V[group] = self.lambda_V[group] * self._log_step(group, "V", HV)
+            self.lambda_w[group] = _bounded(self.lambda_w[group] * self._log_step(group, "w", Hw))
+            factor = self._log_step(group, "V", HV)
+            self.lambda_V[group] = np.array([_bounded(penalty * factor) for penalty in self.lambda_V[group]])
 
     def _log_step(self, group: int, part: str, H: float) -> float:
         if H == 0.0:
@@ -183,3 +184,8 @@ class Machine:
         h = self.hyperparameters
         floor = h.adagrad_floor
         return np.asarray(h.learning_rate / np.sqrt(squares + floor) if h.optimizer == "adagrad" else h.learning_rate)
+
+
+def _bounded(penalty: float) -> float:
+    """The per-field λ stays where a step of its logarithm still means something."""
+    return float(min(100.0, max(1e-8, penalty)))

@@ -29,7 +29,7 @@ class Memory(NamedTuple):
     G0: Floats  # AdaGrad's sums of squared gradients
     Gw: Floats
     GV: Floats
-    lambda0: Doubles  # λ moves by less than float32 can add to it
+    lambda0: Doubles  # double, because most steps of λ_V are less than float32 can add to it
     lambda_w: Doubles  # (groups,): one group, or one per field
     lambda_V: Doubles  # (groups, k)
     scale: Doubles  # (2, groups): mean square of the λ-gradients of w and of V
