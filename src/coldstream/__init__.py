@@ -7,6 +7,7 @@ from coldstream.events.event import Event
 from coldstream.features.fields import (
     Categories,
     Category,
+    Follows,
     Id,
     LastAttribute,
     LastItem,
@@ -14,6 +15,7 @@ from coldstream.features.fields import (
     LastTimePart,
     Number,
     TimePart,
+    Together,
     Trend,
 )
 from coldstream.features.schema import Schema
@@ -29,6 +31,7 @@ __all__ = [
     "Event",
     "Explanation",
     "FactorizationMachine",
+    "Follows",
     "Hyperparameters",
     "Id",
     "InvalidInput",
@@ -45,6 +48,7 @@ __all__ = [
     "Schema",
     "Term",
     "TimePart",
+    "Together",
     "Trend",
     "UnknownId",
 ]

@@ -53,6 +53,8 @@ class Hyperparameters:
     """Length of the item history the recommender adds to a schema that declares no history field; 0 adds none."""
     trends: tuple[float, ...] = (100.0, 500.0, 2000.0, 10000.0)
     """Half-lives, in events, of the trends the recommender adds to a schema that declares none."""
+    neighbours: int = 10
+    """How many of the user's last items have neighbours that count, where a schema declares none of it; 0 adds none."""
     epochs: int = 1
     """Passes of batch training over the events it is given."""
 
@@ -99,6 +101,7 @@ _BOUNDS: Mapping[str, tuple[float, float]] = {
     "factor_penalty": (0, 1e6),
     "penalty_rate": (0, 10),
     "history": (0, 1000),
+    "neighbours": (0, 1000),
     "epochs": (1, 1_000_000),
 }
 """What float32 and a machine's memory can follow."""
@@ -145,9 +148,10 @@ PRESETS: Mapping[str, Hyperparameters] = {
         rank="closest-to-1",
         history=0,
         trends=(),
+        neighbours=0,
         epochs=3,
     ),
-    "predictor": Hyperparameters(loss="squared", negatives=0, history=0, trends=()),
+    "predictor": Hyperparameters(loss="squared", negatives=0, history=0, trends=(), neighbours=0),
 }
 
 

@@ -10,16 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coldstream.arrays import Flags, Floats, frozen
+from coldstream.arrays import Flags, Floats, Integers, frozen
 from coldstream.catalogue.catalogue import Catalogue
 from coldstream.catalogue.contrast import Draws, learn_epoch, learn_event
+from coldstream.catalogue.neighbours import neighbours_of
 from coldstream.catalogue.trends import trends_of
 from coldstream.config import Hyperparameters
 from coldstream.errors import Diverged
 from coldstream.events.event import Event
 from coldstream.features import users as registry
 from coldstream.features.encoder import Encoder
-from coldstream.features.fields import Field, Trend
+from coldstream.features.fields import Field, Follows, Together, Trend
 from coldstream.features.history import Features, Past
 from coldstream.features.schema import SIDES, Schema
 from coldstream.features.sparse import Sparse, joined
@@ -29,7 +30,7 @@ from coldstream.model.compiled import direct
 from coldstream.model.counter import key_of, shuffled
 from coldstream.model.factorization_machine import FactorizationMachine
 from coldstream.model.kernels import fold
-from coldstream.training import batch_of
+from coldstream.training import batch_of, count_in_order
 
 _learn_event, _fold = direct(learn_event), direct(fold)
 
@@ -46,7 +47,10 @@ class Knowledge:
         self.machine.parameters.grow(0, len(vocabulary.fields))
         self._settle_linear_fields()
         trends = [field for field in schema.item if isinstance(field, Trend)]
-        columns = [vocabulary.admit(*feature) for feature in self.encoder.trend_features()]
+        columns, follows, together = (
+            [vocabulary.admit(*feature) for feature in self.encoder.derived_features(kind)]
+            for kind in (Trend, Follows, Together)
+        )
         self.machine.take_up()
         vocabulary.commit()
         self.catalogue = Catalogue(
@@ -54,6 +58,7 @@ class Knowledge:
             hyperparameters.factors,
             hyperparameters.rank,
             trends_of([t.half_life for t in trends], columns, not all(t.linear for t in trends)),
+            neighbours_of(np.array([*(follows or [-1]), *(together or [-1])], np.int32)),
         )
         self.users: dict[str, User] = {}
         self.events = 0
@@ -113,16 +118,16 @@ class Knowledge:
             described = self.encoder.describe_user(name, {**user.attributes, **attributes})
         return self.encoder.encode(described + self.encoder.describe_context(context, time, user.past))
 
-    def with_item(self, x: Sparse, slot: int) -> Sparse:
+    def with_item(self, x: Sparse, slot: int, past: Past) -> Sparse:
         """A request together with one item."""
-        return joined(x, self.catalogue.features(slot, self.events))
+        return joined(x, self.catalogue.features(slot, self.events, self._window(past)))
 
-    def scores(self, x: Sparse) -> tuple[float, Floats]:
+    def scores(self, x: Sparse, past: Past) -> tuple[float, Floats]:
         """A request's own part of the score, and what every live item adds to it."""
         theta = self.machine.parameters.theta
         factors = np.empty(theta.V.shape[1], np.float32)
         own = float(theta.w0[0]) + _fold(theta, self.machine.rule.sign, x, factors)
-        return own, self.catalogue.scores(theta, factors, self.events)
+        return own, self.catalogue.scores(theta, factors, self.events, self._window(past))
 
     # Learning
 
@@ -133,23 +138,31 @@ class Knowledge:
         parameters, negatives = self.machine.parameters, self.machine.hyperparameters.negatives
         parameters.make_room(self.most_touched(len(x.column)))
         avoids = negatives and self.encoder.schema.exclude_seen
-        had = self.users.get(event.user, NOBODY).seen.slots() if avoids else _NO_SLOTS
+        user = self.users.get(event.user, NOBODY)
+        had, past = user.seen.slots() if avoids else _NO_SLOTS, self._window(user.past)
         draws = Draws(self._draw_key, self.events, negatives)
-        args = (self.machine.rule, self.catalogue.items, draws, x, slot, had, self.events)
+        args = (self.machine.rule, self.catalogue.items, draws, x, slot, had, past, self.events)
         if not _learn_event(parameters.theta, parameters.memory, *args):
             if mark is not None:
                 self.catalogue.take_back(event.item, mark)
             self.machine.take_back(self.encoder.return_to(schema))
             raise Diverged(self.machine.divergence(_named(event)))
-        self.catalogue.count(slot, self.events)
+        self._count(slot, past)
         self._remember(event, slot)
         self.catalogue.touch(parameters.theta, parameters.memory.touched[: parameters.memory.touches[0]])
         if self.encoder.vocabulary.fresh or mark is not None or schema is not self.encoder.schema:
             self._settle()
 
+    def observe(self, event: Event) -> None:
+        """One event that happened without being learned."""
+        _, slot = self.admit_event(event)
+        self._count(slot, self._window(self.users.get(event.user, NOBODY).past))
+        self._remember(event, slot)
+        self._settle()
+
     def train(self, events: Sequence[Event], epochs: int) -> None:
         """Epochs over events in order of time. Where it raises, what it changed has to be restored."""
-        contexts, slots, numbers = [], [], []
+        contexts, slots, numbers, pasts = [], [], [], []
         number = {user: n for n, user in enumerate(dict.fromkeys(event.user for event in events))}
         clock = self.events
         for event in events:  # in order: a context is what was known before its event
@@ -158,6 +171,7 @@ class Knowledge:
             contexts.append(context)
             slots.append(slot)
             numbers.append(number[event.user])
+            pasts.append(self._window(self.users.get(event.user, NOBODY).past))
             self._remember(event, slot)
         avoids = self.encoder.schema.exclude_seen
         seen = [self.users[user].seen.slots() if avoids else _NO_SLOTS for user in number]
@@ -166,14 +180,17 @@ class Knowledge:
         batch = batch_of(items, contexts, np.array(slots, np.int32), np.array(numbers, np.int32), seen, clock)
         # The paper adapts λ in the stream only; the per-field λ has no start worth keeping.
         rule = self.machine.rule._replace(adapt=self.hyperparameters.regularization != "paper")
-        for epoch in range(epochs):
-            order = shuffled(key_of(self.machine.seed, "epoch", str(clock), str(epoch)), len(events))
-            draws = Draws(self._train_key, clock + epoch * len(events), self.hyperparameters.negatives)
-            failed = learn_epoch(parameters.theta, parameters.memory, rule, items, draws, batch, order)
+        n = len(events)
+        orders = [shuffled(key_of(self.machine.seed, "epoch", str(clock), str(epoch)), n) for epoch in range(epochs)]
+        draws = [Draws(self._train_key, clock + epoch * n, self.hyperparameters.negatives) for epoch in range(epochs)]
+        tied = count_in_order(self.catalogue, batch, pasts, orders, draws)
+        items = self.catalogue.items
+        for order, drawn, ties in zip(orders, draws, tied, strict=True):
+            failed = learn_epoch(parameters.theta, parameters.memory, rule, items, drawn, batch, ties, order)
             if failed >= 0:
                 raise Diverged(self.machine.divergence(f"training on {_named(events[order[failed]])}"))
-        for n, slot in enumerate(slots):
-            self.catalogue.count(slot, clock + n)
+        for e, slot in enumerate(slots):
+            self.catalogue.count_trend(slot, clock + e)
         self.catalogue.rebuild(parameters.theta)
 
     def admit_event(self, event: Event) -> tuple[Sparse, int]:
@@ -191,7 +208,8 @@ class Knowledge:
 
     def most_touched(self, context: int) -> int:
         """The most columns one update can touch."""
-        each = 1 + self.catalogue.longest + len(self.catalogue.items.trends.rate)
+        items = self.catalogue.items
+        each = 1 + self.catalogue.longest + len(items.trends.rate) + len(items.neighbours.column)
         return context + (1 + self.machine.hyperparameters.negatives) * each
 
     # What survives
@@ -257,6 +275,18 @@ class Knowledge:
         """What was admitted stays."""
         self.encoder.vocabulary.commit()
         self.catalogue.settle(self.machine.parameters.theta)
+
+    def _window(self, past: Past) -> Integers:
+        """The slots of those of a user's last items whose neighbours count, each once, the latest at the end."""
+        if not self.encoder.history.window or not past.items:
+            return _NO_SLOTS
+        latest = dict.fromkeys(reversed(past.items[-self.encoder.history.window :]))
+        return self.catalogue.slots(latest)[::-1].copy()
+
+    def _count(self, slot: int, past: Integers) -> None:
+        """An item was chosen, now and after these."""
+        self.catalogue.count_trend(slot, self.events)
+        self.catalogue.count_neighbours(slot, past)
 
     def _remember(self, event: Event, slot: int) -> None:
         """An event has happened: it is part of the user's past from now on."""

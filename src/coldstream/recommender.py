@@ -45,7 +45,7 @@ class Recommender:
         if not isinstance(schema, Schema):
             raise InvalidInput(f"schema must be a Schema, got {shown(schema)}; use Schema.from_toml(path)")
         settled = chosen(preset, **hyperparameters)
-        completed = schema.completed(settled.history, settled.trends)
+        completed = schema.completed(settled.history, settled.trends, settled.neighbours)
         self._known = Knowledge(completed, settled, checked_seed(seed), Vocabulary())
 
     # What is known
@@ -159,7 +159,7 @@ class Recommender:
         x, asking = self._request(user, context, time, attributes)
         catalogue = self._known.catalogue
         barred = barred_slots(catalogue, self._known.encoder, self._left_out(asking, exclude_seen), allow, deny, where)
-        own, scores = self._known.scores(x)
+        own, scores = self._known.scores(x, asking.past)
         best = catalogue.top(scores, own, barred, n)
         slots, added = catalogue.items.live[best].tolist(), scores[best].tolist()
         return [Recommendation(catalogue.ids[slot], own + more) for slot, more in zip(slots, added, strict=True)]
@@ -179,7 +179,7 @@ class Recommender:
         x, asking = self._request(user, context, time, attributes)
         seen = self._left_out(asking, exclude_seen)
         barred = barred_slots(self._known.catalogue, self._known.encoder, seen, None, None, None)
-        own, scores = self._known.scores(x)
+        own, scores = self._known.scores(x, asking.past)
         return self._known.catalogue.rank(scores, own, barred, slot)
 
     def predict(
@@ -193,8 +193,8 @@ class Recommender:
     ) -> float:
         """The score of one item for a user in a context."""
         slot = self._slot(item)
-        x, _ = self._request(user, context, time, attributes)
-        return self._known.machine.predict(self._known.with_item(x, slot))
+        x, asking = self._request(user, context, time, attributes)
+        return self._known.machine.predict(self._known.with_item(x, slot, asking.past))
 
     def explain(
         self,
@@ -207,8 +207,8 @@ class Recommender:
     ) -> Explanation:
         """The linear and pairwise terms whose sum is the score of an item for a user in a context."""
         slot = self._slot(item)
-        request, _ = self._request(user, context, time, attributes)
-        x, machine = self._known.with_item(request, slot), self._known.machine
+        request, asking = self._request(user, context, time, attributes)
+        x, machine = self._known.with_item(request, slot, asking.past), self._known.machine
         owners = [machine.vocabulary.owner(int(column)) for column in x.column]
         names = [f"{field}={value}" if value else field for field, value in owners]
         return explained(machine.parameters.theta, machine.rule.sign, x, names)
@@ -218,6 +218,10 @@ class Recommender:
     def learn(self, event: Event) -> None:
         """Learn from one event, now. Users, items and context fields that are new are admitted on the way."""
         self._known.learn(_checked(event))
+
+    def observe(self, event: Event) -> None:
+        """Remember an event without learning from it: it is part of the user's past, and the parameters stay."""
+        self._known.observe(_checked(event))
 
     # What survives
 

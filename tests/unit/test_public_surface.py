@@ -9,9 +9,9 @@ import coldstream
 def test_the_list() -> None:
     assert sorted(coldstream.__all__) == [
         "Categories", "Category", "ColdstreamError", "Diverged", "Event", "Explanation", "FactorizationMachine",
-        "Hyperparameters", "Id", "InvalidInput", "InvalidSchema", "InvalidSnapshot", "LastAttribute", "LastItem",
+        "Follows", "Hyperparameters", "Id", "InvalidInput", "InvalidSchema", "InvalidSnapshot", "LastAttribute", "LastItem",
         "LastItems", "LastTimePart", "Number", "Rank", "Recommendation", "Recommender", "Schema", "Term", "TimePart",
-        "Trend", "UnknownId",
+        "Together", "Trend", "UnknownId",
     ]  # fmt: skip
 
 

@@ -8,6 +8,7 @@ import pytest
 from coldstream import (
     Categories,
     Category,
+    Follows,
     Id,
     InvalidInput,
     InvalidSchema,
@@ -18,6 +19,7 @@ from coldstream import (
     Number,
     Schema,
     TimePart,
+    Together,
     Trend,
 )
 from coldstream.features.fields import hour, weekday
@@ -118,16 +120,21 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 
 def test_completing_adds_only_what_is_not_declared() -> None:
-    plain = Schema().completed(history=5, trends=[100, 2000])
+    plain = Schema().completed(history=5, trends=[100, 2000], neighbours=7)
     assert [f.name for f in plain.context] == ["last_item", "last_items"]
     assert plain.context[1] == LastItems(length=5)
-    assert [f.name for f in plain.item] == ["id", "trend_100", "trend_2000"]
-    declared = Schema(item=[Id(), Trend("hot", 9)], context=[LastItem()])
-    assert declared.completed(history=5, trends=[100]) == declared
-    assert Schema().completed(history=0, trends=[]) == Schema()
+    assert [f.name for f in plain.item] == ["id", "trend_100", "trend_2000", "follows", "together"]
+    assert plain.item[-1] == Together(length=7)
+    declared = Schema(item=[Id(), Trend("hot", 9), Follows("next")], context=[LastItem()])
+    assert declared.completed(history=5, trends=[100], neighbours=7) == declared
+    assert Schema().completed(history=0, trends=[], neighbours=0) == Schema()
     taken = Schema(item=[Id(), Category("trend_100")], context=[Category("last_item")])
-    assert [f.name for f in taken.completed(history=5, trends=[100, 200]).item] == ["id", "trend_100", "trend_200"]
-    assert [f.name for f in taken.completed(history=5, trends=[]).context] == ["last_item", "last_items"]
+    assert [f.name for f in taken.completed(history=5, trends=[100, 200], neighbours=0).item] == [
+        "id",
+        "trend_100",
+        "trend_200",
+    ]
+    assert [f.name for f in taken.completed(history=5, trends=[], neighbours=0).context] == ["last_item", "last_items"]
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def test_more_epochs_fit_better() -> None:
     events = [Event(f"u{n % 9}", f"i{n % 3}") for n in range(90)]
 
     def mean_rank(epochs: int) -> float:
-        recommender = Recommender(Schema(exclude_seen=False), seed=1, factors=4, history=0, learning_rate=0.01)
+        recommender = Recommender(Schema(exclude_seen=False), seed=1, factors=4, history=0, neighbours=0, learning_rate=0.01)
         for n in range(40):
             recommender.put_item(f"i{n}")
         recommender.train(events, epochs)

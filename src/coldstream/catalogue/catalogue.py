@@ -8,8 +8,10 @@ from numpy.typing import NDArray
 
 from coldstream.arrays import Flags, Floats, Integers, checked_columns, frozen, grown
 from coldstream.catalogue.index import Index, MaterialisedIndex, SignatureIndex
+from coldstream.catalogue.neighbours import add_ties, count_choice, restored, take_out, ties, with_room, with_slot
+from coldstream.catalogue.neighbours import state as neighbours_state
 from coldstream.catalogue.ranking import RANK_RULES, Merit, Rank, best, rank_of
-from coldstream.catalogue.shapes import Items, Trends
+from coldstream.catalogue.shapes import Items, Neighbours, Trends
 from coldstream.catalogue.signatures import Signatures
 from coldstream.catalogue.trends import NO_COUNT, count_touch
 from coldstream.config import RankRule
@@ -22,6 +24,7 @@ from coldstream.model.shapes import Theta
 MANY_SIGNATURES, FEW_SIGNATURES = 0.5, 0.25
 
 _best, _rank_of, _count_touch = direct(best), direct(rank_of), direct(count_touch)
+_add_ties, _count_choice = direct(add_ties), direct(count_choice)
 
 
 class Mark(NamedTuple):
@@ -36,7 +39,7 @@ class Mark(NamedTuple):
 class Catalogue:
     """Items in slots. An id keeps its slot for life, also while it is not live: users' pasts refer to it."""
 
-    def __init__(self, sign: float, factors: int, rank_rule: RankRule, trends: Trends) -> None:
+    def __init__(self, sign: float, factors: int, rank_rule: RankRule, trends: Trends, neighbours: Neighbours) -> None:
         self._sign, self._factors, self._rank_rule = sign, factors, RANK_RULES[rank_rule]
         self.ids: list[str] = []
         self.attributes: list[Mapping[str, Any]] = []
@@ -60,6 +63,7 @@ class Catalogue:
             live_signature=none,
             shared=self._signatures.view(),
             trends=trends,
+            neighbours=neighbours,
         )
         self._births = 0
         self._unsorted = 0
@@ -81,6 +85,11 @@ class Catalogue:
         known = self._slots
         return np.array([known[item] for item in items if item in known], np.int32)
 
+    @property
+    def has_neighbours(self) -> bool:
+        """Whether any feature asks for neighbours."""
+        return bool((self.items.neighbours.column >= 0).any())
+
     def neighbourhood(self, shared: Sparse) -> int:
         """Whom an item with these features is scanned with: items of one signature share a query vector."""
         return self._signatures.number(shared)
@@ -97,6 +106,7 @@ class Catalogue:
         else:
             self._append_live(slot)
             self.items.born[slot] = self._births
+            self.items.neighbours.chosen[slot] = 0
             self._births += 1
             self._unsorted += 1
         self.attributes[slot], self.notes[slot] = attributes, note
@@ -107,13 +117,14 @@ class Catalogue:
         return slot
 
     def remove(self, item: str) -> int:
-        """Take an item out, and its trend with it; the neighbourhood it lived in."""
+        """Take an item out, and its trend and its neighbours with it; the place in the scan it lived in."""
         slot = self._slots[item]
         place = int(self.items.signature[slot])
         self._index.remove(slot)
         self._signatures.drop(int(self.items.signature[slot]))
         self.items.own[slot] = self.items.signature[slot] = -1
         self.items.trends.level[slot] = NO_COUNT
+        take_out(self.items.neighbours, slot)
         self.attributes[slot], self.notes[slot] = {}, ()
         self._live -= 1
         for column in self._scan:  # the last one takes the place
@@ -177,27 +188,41 @@ class Catalogue:
         for slot in self.items.live:
             self._index.put(theta, self.items, int(slot))
 
-    def count(self, slot: int, clock: int) -> None:
+    def count_trend(self, slot: int, clock: int) -> None:
         """One more choice of an item, at this clock, for its trends."""
         if len(self.items.trends.rate):
             _count_touch(self.items.trends, slot, clock)
 
+    def count_neighbours(self, slot: int, past: Integers) -> None:
+        """One more choice of an item, after these, for its neighbours."""
+        if self.has_neighbours:
+            neighbours = with_room(self.items.neighbours, len(past))
+            if neighbours is not self.items.neighbours:
+                self.items = self.items._replace(neighbours=neighbours)
+            _count_choice(neighbours, slot, past)
+
     # What only reads
 
-    def features(self, slot: int, clock: int) -> Sparse:
-        """All features of an item: its id, what it shares, and its trends at this clock."""
+    def features(self, slot: int, clock: int, past: Integers) -> Sparse:
+        """All features of an item: its id, what it shares, its trends at this clock, and its ties to a past."""
         items, trends = self.items, self.items.trends
         own = items.own[slot : slot + 1]
         own = own[own >= 0]
         shared = self._signatures.features(int(items.signature[slot]))
         elapsed = np.float32(clock - trends.clock[slot]) if len(trends.rate) else np.float32(0)
         levels = np.maximum(trends.level[slot] - trends.rate * elapsed, np.float32(0))
-        index = np.concatenate([own, shared.column, trends.column[levels > 0]])
-        return Sparse(index, np.concatenate([np.ones(len(own), np.float32), shared.value, levels[levels > 0]]))
+        tied = ties(items.neighbours, past, np.array([slot], np.int32))[0]
+        ties_shown = (tied > 0) & (items.neighbours.column >= 0)
+        columns = [own, shared.column, trends.column[levels > 0], items.neighbours.column[ties_shown]]
+        values = [np.ones(len(own), np.float32), shared.value, levels[levels > 0], tied[ties_shown]]
+        return Sparse(np.concatenate(columns), np.concatenate(values))
 
-    def scores(self, theta: Theta, factors: Floats, clock: int) -> Floats:
+    def scores(self, theta: Theta, factors: Floats, clock: int, past: Integers) -> Floats:
         """What every live item adds to the score of a request that folds to this vector, in the order of the scan."""
-        return self._index.scores(theta, self.items, factors, clock)
+        scores = self._index.scores(theta, self.items, factors, clock)
+        if len(past):
+            _add_ties(theta, self.items.neighbours, past, self._position, scores)
+        return scores
 
     def top(self, scores: Floats, offset: float, barred: Flags, n: int) -> Integers:
         """Positions in the scan of the best n that are not barred; the offset is the request's own part of the scores."""
@@ -248,6 +273,7 @@ class Catalogue:
             "value": np.concatenate([np.zeros(0, np.float32), *(f.value for f in held)]),
             "level": self.items.trends.level[:slots].copy(),
             "clock": self.items.trends.clock[:slots].copy(),
+            **neighbours_state(self.items.neighbours, slots),
         }
 
     def restore(self, theta: Theta, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -279,7 +305,8 @@ class Catalogue:
         self._births, self._unsorted = document["births"], document["unsorted"]
         self.items.trends.level[: len(self.ids)] = level
         self.items.trends.clock[: len(self.ids)] = arrays["clock"]
-        self.items = self.items._replace(shared=self._signatures.view())
+        neighbours = restored(self.items.neighbours, slots, live, arrays)
+        self.items = self.items._replace(shared=self._signatures.view(), neighbours=neighbours)
         self.materialised = bool(document["materialised"])
         self.rebuild(theta)
 
@@ -291,12 +318,13 @@ class Catalogue:
         items, trends = self.items, self.items.trends
         trends = trends._replace(level=grown(trends.level, slot + 1, NO_COUNT), clock=grown(trends.clock, slot + 1))
         trends.level[slot], trends.clock[slot] = NO_COUNT, 0
+        neighbours = with_slot(items.neighbours, slot)
         own, signature = grown(items.own, slot + 1, -1), grown(items.signature, slot + 1, -1)
         own[slot] = signature[slot] = -1
         self._position = grown(self._position, slot + 1)
         born = grown(items.born, slot + 1)
         born[slot] = 0
-        self.items = items._replace(own=own, signature=signature, born=born, trends=trends)
+        self.items = items._replace(own=own, signature=signature, born=born, trends=trends, neighbours=neighbours)
         return slot
 
     def _append_live(self, slot: int) -> None:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from coldstream.arrays import Floats, Integers, Longs
+from coldstream.catalogue.neighbours import tally_of, ties_of
 from coldstream.catalogue.shapes import Items, Trends
 from coldstream.catalogue.trends import trend_value
 from coldstream.features.sparse import Sparse
@@ -39,6 +40,14 @@ class Batch(NamedTuple):
     clock: int  # of the first event
 
 
+class Ties(NamedTuple):
+    """What ties the candidates of one epoch to the pasts of its events: few are neighbours, so only those are kept."""
+
+    offset: Longs  # (n + 1,), by event
+    candidate: Integers
+    value: Floats  # (entries, 2)
+
+
 @inlined
 def _draw(items: Items, draws: Draws, positive: int, had: Integers, slots: Integers) -> int:
     """The positive and its negatives, uniform over the live items without the positive and what the user had."""
@@ -59,11 +68,11 @@ def _draw(items: Items, draws: Draws, positive: int, had: Integers, slots: Integ
 
 
 @inlined
-def _gather(items: Items, slots: Integers, found: int, levels: Floats) -> Candidates:
-    """What each candidate brings: its id, its shared features, and its trends from `levels`."""
+def _gather(items: Items, slots: Integers, found: int, levels: Floats, ties: Floats) -> Candidates:
+    """What each candidate brings: its id, its shared features, its trends from `levels` and its ties to the past."""
     shared, trends = items.shared, items.trends
     H = len(trends.rate)
-    room = found * (1 + H)
+    room = found * (1 + H + ties.shape[1])
     for j in range(found):
         room += shared.length[items.signature[slots[j]]]
     offset = np.empty(found + 1, np.int32)
@@ -87,6 +96,11 @@ def _gather(items: Items, slots: Integers, found: int, levels: Floats) -> Candid
                 column[n] = trends.column[h]
                 x[n] = levels[j, h]
                 n += 1
+        for h in range(ties.shape[1]):
+            if ties[j, h] > 0.0 and items.neighbours.column[h] >= 0:
+                column[n] = items.neighbours.column[h]
+                x[n] = ties[j, h]
+                n += 1
     offset[found] = n
     return Candidates(offset, Sparse(column[:n], x[:n]))
 
@@ -101,20 +115,47 @@ def learn_event(
     x: Sparse,
     positive: int,
     had: Integers,
+    past: Integers,
     clock: int,
 ) -> bool:
-    """Contrast what happened with drawn negatives and learn. False, and nothing changed, if the update diverged."""
+    """Contrast what happened with drawn negatives and learn. False, and nothing changed, if the update diverged.
+
+    `past` are the slots of the user's last items, the latest at the end.
+    """
     slots = np.empty(draws.negatives + 1, np.int32)
     found = _draw(items, draws, positive, had, slots)
     levels = np.empty((found, len(items.trends.rate)), np.float32)
     for j in range(found):
         for h in range(levels.shape[1]):
             levels[j, h] = trend_value(items.trends, slots[j], h, clock)
-    return learn(theta, memory, rule, x, _gather(items, slots, found, levels), 1.0)
+    ties = np.empty((found, 2 if len(past) else 0), np.float32)
+    if len(past):
+        tally = tally_of(items.neighbours, past)
+        for j in range(found):
+            ties_of(items.neighbours, tally, slots[j], ties, j)
+    return learn(theta, memory, rule, x, _gather(items, slots, found, levels, ties), 1.0)
 
 
 @kernel
-def learn_epoch(theta: Theta, memory: Memory, rule: Rule, items: Items, draws: Draws, batch: Batch, order: Integers) -> int:
+def ties_before(items: Items, draws: Draws, positive: int, had: Integers, past: Integers) -> tuple[Integers, Floats]:
+    """Which of an event's candidates are neighbours of the past as it is now, and what ties them to it."""
+    slots = np.empty(draws.negatives + 1, np.int32)
+    found = _draw(items, draws, positive, had, slots)
+    tally = tally_of(items.neighbours, past)
+    candidate, ties = np.empty(found, np.int32), np.empty((found, 2), np.float32)
+    n = 0
+    for j in range(found):
+        ties_of(items.neighbours, tally, slots[j], ties, n)
+        if ties[n, 0] > 0.0 or ties[n, 1] > 0.0:
+            candidate[n] = j
+            n += 1
+    return candidate[:n].copy(), ties[:n].copy()
+
+
+@kernel
+def learn_epoch(
+    theta: Theta, memory: Memory, rule: Rule, items: Items, draws: Draws, batch: Batch, tied: Ties, order: Integers
+) -> int:
     """One pass over a batch in the given order; the position of the event that diverged, or −1."""
     trends = items.trends
     slots = np.empty(draws.negatives + 1, np.int32)
@@ -127,9 +168,13 @@ def learn_epoch(theta: Theta, memory: Memory, rule: Rule, items: Items, draws: D
         if len(trends.rate):
             for j in range(found):
                 _levels_before(trends, batch, slots[j], e, levels, j)
+        ties = np.zeros((found, 2), np.float32)
+        for n in range(tied.offset[e], tied.offset[e + 1]):
+            for h in range(2):
+                ties[tied.candidate[n], h] = tied.value[n, h]
         start, stop = batch.offset[e], batch.offset[e + 1]
         x = Sparse(batch.x.column[start:stop], batch.x.value[start:stop])
-        if not learn(theta, memory, rule, x, _gather(items, slots, found, levels), 1.0):
+        if not learn(theta, memory, rule, x, _gather(items, slots, found, levels, ties), 1.0):
             return position
     return -1
 

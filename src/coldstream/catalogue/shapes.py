@@ -1,6 +1,6 @@
 """The catalogue as kernels see it.
 
-Shapes: I slots (one per item ever put), L live items, P signatures, H trends, k factors.
+Shapes: I slots (one per item ever put), L live items, P signatures, H trends, B blocks, k factors.
     own, signature (I,)              an item's id column (−1: none) and its signature (−1: not live)
     start, length (P,)               a signature's entries in column, value (pool,)
     head (d,), following, owner (n,) linked lists: column → the signatures that contain it
@@ -35,6 +35,21 @@ class Trends(NamedTuple):
     interacting: bool  # whether any trend has factors
 
 
+class Neighbours(NamedTuple):
+    """Per slot, a row of partners in blocks, the newest block first."""
+
+    first: Integers  # (I,): the newest block, −1 for none
+    length: Integers  # (I,): entries in the row
+    chosen: Integers  # (I,): how often the item was chosen, −1 where it is not live
+    older: Integers  # (B,): the block before, or the next free one
+    partner: Integers  # (B, SIZE): slots
+    together: Integers  # (B, SIZE): how often one of the pair was chosen within a window after the other
+    follows: Integers  # (B, SIZE): how often the partner was chosen right after the item
+    used: Integers  # (2,): the blocks that were ever in use, and the first that is free again (−1: none)
+    column: Integers  # (2,): of the features `follows` and `together`, −1 where the schema has none
+    most: int  # partners of one item
+
+
 class Items(NamedTuple):
     """The catalogue as kernels see it."""
 
@@ -46,3 +61,4 @@ class Items(NamedTuple):
     live_signature: Integers
     shared: Shared
     trends: Trends
+    neighbours: Neighbours

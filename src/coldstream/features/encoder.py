@@ -17,9 +17,11 @@ from coldstream.features.fields import (
     Categories,
     Category,
     Field,
+    Follows,
     Id,
     LastTimePart,
     TimePart,
+    Together,
     Trend,
 )
 from coldstream.features.history import Features, History, Past
@@ -91,10 +93,10 @@ class Encoder:
         number = self._ids[side]
         return None if number is None else (number, name)
 
-    def trend_features(self) -> list[tuple[int, str]]:
-        """The features of the item side's trends, one per trend field."""
+    def derived_features(self, kind: type[Trend | Follows | Together]) -> list[tuple[int, str]]:
+        """The features of the item side's fields of a kind that events alone give values to, one per field."""
         numbers = self.vocabulary.fields
-        return [(numbers.index(f"item.{f.name}"), "") for f in self.schema.item if isinstance(f, Trend)]
+        return [(numbers.index(f"item.{f.name}"), "") for f in self.schema.item if isinstance(f, kind)]
 
     def admit(self, features: Features) -> Sparse:
         """The sparse vector of named features; what is new gets a column."""

@@ -228,10 +228,46 @@ class Trend(Field):
         self._require("half_life", self.half_life, sensible, "a number of events from 0.001 to 1e12")
 
 
-KINDS: dict[str, type[Field]] = {
-    kind.kind: kind
-    for kind in (Id, Category, Categories, Number, TimePart, LastTimePart, LastItem, LastItems, LastAttribute, Trend)
-}
+@dataclass(frozen=True, slots=True)
+class Follows(Field):
+    """How often an item was chosen right after the user's last item, by anybody: log(1 + count). Always linear."""
+
+    kind = "follows"
+    sides = ("item",)
+    name: str = "follows"
+    linear: bool = field(default=True, kw_only=True)
+
+    def __post_init__(self) -> None:
+        Field.__post_init__(self)
+        self._require("linear", self.linear, self.linear, "true, because it belongs to a user and an item at once")
+
+
+@dataclass(frozen=True, slots=True)
+class Together(Field):
+    """How often an item is chosen together with the user's last `length` items: √ of a sum of cosines. Always linear."""
+
+    kind = "together"
+    sides = ("item",)
+    name: str = "together"
+    length: int = 10
+    linear: bool = field(default=True, kw_only=True)
+
+    def __post_init__(self) -> None:
+        Field.__post_init__(self)
+        self._require("linear", self.linear, self.linear, "true, because it belongs to a user and an item at once")
+        object.__setattr__(self, "length", plain(self.length))
+        whole = isinstance(self.length, int) and not isinstance(self.length, bool)
+        self._require("length", self.length, whole and 0 < self.length <= 1000, "a whole number from 1 to 1000")
+
+
+Neighbour: TypeAlias = Follows | Together
+"""A field that ties an item to the user's last items."""
+
+_ALL = (
+    *(Id, Category, Categories, Number, TimePart, LastTimePart, LastItem, LastItems, LastAttribute),
+    *(Trend, Follows, Together),
+)
+KINDS: dict[str, type[Field]] = {kind.kind: kind for kind in _ALL}
 HISTORY_KINDS = (LastTimePart, LastItem, LastItems, LastAttribute)
 
 

@@ -5,7 +5,16 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from coldstream.arrays import plain
-from coldstream.features.fields import TIME_PARTS, Attribute, LastAttribute, LastItem, LastItems, LastTimePart
+from coldstream.features.fields import (
+    TIME_PARTS,
+    Attribute,
+    Follows,
+    LastAttribute,
+    LastItem,
+    LastItems,
+    LastTimePart,
+    Together,
+)
 from coldstream.features.schema import Schema
 
 Features: TypeAlias = list[tuple[int, str, float]]
@@ -43,7 +52,11 @@ class History:
                 self._sources.append((number[field.name], attributes[field.of]))
             elif isinstance(field, LastTimePart):
                 self._times.append((number[field.name], field.part))
-        self._length = max([length for _, length in self._several] + [1] * bool(self._last), default=0)
+        wide = [field.length for field in schema.item if isinstance(field, Together)]
+        close = [1 for field in schema.item if isinstance(field, Follows)]
+        self.window = max(wide + close, default=0)
+        """How many of a user's last items have neighbours that count."""
+        self._length = max([length for _, length in self._several] + [1] * bool(self._last) + [self.window])
 
     def features(self, past: Past) -> Features:
         """The features of every history field."""

@@ -7,7 +7,20 @@ from pathlib import Path
 from typing import Any
 
 from coldstream.errors import InvalidSchema, shown
-from coldstream.features.fields import HISTORY_KINDS, KINDS, Attribute, Field, Id, LastAttribute, LastItem, LastItems, Trend
+from coldstream.features.fields import (
+    HISTORY_KINDS,
+    KINDS,
+    Attribute,
+    Field,
+    Follows,
+    Id,
+    LastAttribute,
+    LastItem,
+    LastItems,
+    Neighbour,
+    Together,
+    Trend,
+)
 
 SIDES = ("user", "item", "context")
 
@@ -67,8 +80,8 @@ class Schema:
         sides = {side: {field.name: field.document() for field in getattr(self, side)} for side in SIDES}
         return sides | {"exclude_seen": self.exclude_seen, "open_context": self.open_context}
 
-    def completed(self, history: int, trends: Iterable[float]) -> "Schema":
-        """The schema with item history and trends added, each only where it declares none of its own."""
+    def completed(self, history: int, trends: Iterable[float], neighbours: int) -> "Schema":
+        """The schema with item history, trends and neighbours added, each only where it declares none of its own."""
         context, item = self.context, self.item
         taken = {field.name for field in context}
         if history and not any(isinstance(field, HISTORY_KINDS) for field in context):
@@ -78,6 +91,9 @@ class Schema:
             declared = {field.name for field in item}
             derived_trends = (Trend(f"trend_{half_life:g}", half_life) for half_life in trends)
             item += tuple(trend for trend in derived_trends if trend.name not in declared)
+        if neighbours and not any(isinstance(field, Neighbour) for field in item):
+            declared = {field.name for field in item}
+            item += tuple(field for field in (Follows(), Together(length=neighbours)) if field.name not in declared)
         return replace(self, context=context, item=item)
 
     def with_context(self, *added: Field) -> "Schema":
@@ -98,8 +114,9 @@ def _checked_side(side: str, declared: Any) -> tuple[Field, ...]:
         if field.name in checked:
             raise InvalidSchema(f"schema: duplicate field {field.name!r} on the {side} side; rename one of the two")
         checked[field.name] = field
-    if sum(isinstance(field, Id) for field in checked.values()) > 1:
-        raise InvalidSchema(f"schema: the {side} side has more than one field of kind 'id'; keep one")
+    for single in (Id, Follows, Together):
+        if sum(isinstance(field, single) for field in checked.values()) > 1:
+            raise InvalidSchema(f"schema: the {side} side has more than one field of kind {single.kind!r}; keep one")
     return tuple(checked.values())
 
 

@@ -55,7 +55,7 @@ def direct(function: Function) -> Function:
 
 
 def _stamped(compiled: Any) -> Any:
-    """The same function, whose cached code counts as stale when any source of coldstream has changed.
+    """The same function, whose cached code counts as stale when any source that kernels are made of has changed.
 
     Numba asks only whether the function's own file has changed, and would go on using old code of an inlined callee.
     """
@@ -67,8 +67,10 @@ def _stamped(compiled: Any) -> Any:
 
 def _digest_of_sources() -> str:
     digest = hashlib.blake2b(digest_size=16)
-    for path in sorted(Path(__file__).parent.parent.rglob("*.py")):
-        digest.update(path.read_bytes())
+    for package in ("arrays.py", "baselines", "catalogue", "features", "model"):
+        root = Path(__file__).parent.parent / package
+        for path in sorted(root.rglob("*.py")) if root.is_dir() else [root]:
+            digest.update(path.read_bytes())
     return digest.hexdigest()
 
 

@@ -1,0 +1,230 @@
+"""Neighbours are counts of pairs, and what ties an item to a user's past follows from them."""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from coldstream import Event, Follows, Id, Recommender, Schema, Together
+from coldstream.catalogue.neighbours import (
+    count_choice,
+    neighbours_of,
+    restored,
+    state,
+    take_out,
+    ties,
+    with_room,
+    with_slot,
+)
+
+SLOTS = 40
+BOTH = np.array([0, 1], np.int32)
+
+
+class Rows:
+    """The definition: a list per item, in which the newest entry is the last."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.rows: list[list[list[int]]] = [[] for _ in range(SLOTS)]  # [partner, together, follows]
+        self.chosen = [0] * SLOTS
+
+    def entry(self, slot: int, partner: int) -> list[int] | None:
+        return next((entry for entry in self.rows[slot] if entry[0] == partner), None)
+
+    def drop(self, slot: int, partner: int) -> None:
+        row = self.rows[slot]
+        row[row.index(self.entry(slot, partner))] = row[-1]
+        row.pop()
+
+    def meet(self, slot: int, partner: int) -> None:
+        if self.entry(slot, partner) is None:
+            row = self.rows[slot]
+            if len(row) == self.most:
+                rare = min(row, key=lambda entry: entry[1])[0]
+                self.drop(slot, rare)
+                if rare != slot:
+                    self.drop(rare, slot)
+            row.append([partner, 0, 0])
+        self.entry(slot, partner)[1] += 1
+
+    def count(self, slot: int, past: list[int]) -> None:
+        for other in past:
+            if self.chosen[other] >= 0:
+                self.meet(slot, other)
+                if other != slot:
+                    self.meet(other, slot)
+        if past and self.chosen[past[-1]] >= 0:
+            self.entry(past[-1], slot)[2] += 1
+        self.chosen[slot] += 1
+
+    def take_out(self, slot: int) -> None:
+        for partner, _, _ in list(self.rows[slot]):
+            if partner != slot:
+                self.drop(partner, slot)
+        self.rows[slot] = []
+        self.chosen[slot] = -1
+
+    def ties(self, past: list[int], slot: int) -> tuple[float, float]:
+        last = self.entry(past[-1], slot) if past else None
+        met = [(other, self.entry(other, slot)) for other in past]
+        cosines = [e[1] / math.sqrt(max(self.chosen[o], 1) * max(self.chosen[slot], 1)) for o, e in met if e is not None]
+        return math.log1p(last[2]) if last else 0.0, math.sqrt(sum(cosines))
+
+
+class Counting(RuleBasedStateMachine):
+    """Whatever is counted and taken out, the rows are those of the definition."""
+
+    most = 3
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.twin, self.rows = Rows(self.most), neighbours_of(BOTH, self.most)
+        for slot in range(SLOTS):
+            self.rows = with_slot(self.rows, slot)
+        self.rows.chosen[:SLOTS] = 0
+
+    @rule(slot=st.integers(0, SLOTS - 1), past=st.lists(st.integers(0, SLOTS - 1), max_size=5, unique=True))
+    def count(self, slot: int, past: list[int]) -> None:
+        if self.twin.chosen[slot] >= 0:
+            self.rows = with_room(self.rows, len(past))
+            count_choice(self.rows, slot, np.array(past, np.int32))
+            self.twin.count(slot, past)
+
+    @rule(slot=st.integers(0, SLOTS - 1))
+    def remove(self, slot: int) -> None:
+        take_out(self.rows, slot)
+        self.twin.take_out(slot)
+
+    @rule(slot=st.integers(0, SLOTS - 1))
+    def put_again(self, slot: int) -> None:
+        if self.twin.chosen[slot] < 0:
+            self.rows.chosen[slot] = self.twin.chosen[slot] = 0
+
+    @rule()
+    def reload(self) -> None:
+        saved = state(self.rows, SLOTS)
+        empty = neighbours_of(BOTH, self.most)
+        for slot in range(SLOTS):
+            empty = with_slot(empty, slot)
+        live = np.flatnonzero(saved["chosen"] >= 0).astype(np.int32)
+        self.rows = restored(empty, SLOTS, live, saved)
+
+    @invariant()
+    def rows_are_the_definitions(self) -> None:
+        saved = state(self.rows, SLOTS)
+        assert saved["chosen"].tolist() == self.twin.chosen
+        assert saved["partners"].tolist() == [len(row) for row in self.twin.rows]
+        entries = zip(saved["partner"].tolist(), saved["together"].tolist(), saved["follows"].tolist(), strict=True)
+        assert [list(entry) for entry in entries] == [entry for row in self.twin.rows for entry in row]
+
+
+class CountingWide(Counting):
+    """The same where a row takes several blocks."""
+
+    most = 37
+
+
+TestCounting, TestCountingWide = Counting.TestCase, CountingWide.TestCase
+
+
+@given(st.lists(st.integers(0, SLOTS - 1), max_size=400), st.lists(st.integers(0, SLOTS - 1), max_size=6, unique=True))
+def test_ties_follow_the_definition(chosen: list[int], past: list[int]) -> None:
+    twin, rows = Rows(20), neighbours_of(BOTH, 20)
+    for slot in range(SLOTS):
+        rows = with_slot(rows, slot)
+    rows.chosen[:] = 0
+    for n, slot in enumerate(chosen):
+        before = list(dict.fromkeys(chosen[max(0, n - 4) : n]))
+        rows = with_room(rows, len(before))
+        count_choice(rows, slot, np.array(before, np.int32))
+        twin.count(slot, before)
+    found = ties(rows, np.array(past, np.int32), np.arange(SLOTS, dtype=np.int32))
+    expected = [twin.ties(past, slot) for slot in range(SLOTS)]
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def listener(**options: object) -> Recommender:
+    schema = Schema(item=[Id(), Follows(), Together(length=3)], exclude_seen=False)
+    recommender = Recommender(schema, seed=3, history=0, trends=(), factors=2, negatives=5, **options)
+    for n in range(30):
+        recommender.put_item(f"i{n}")
+    return recommender
+
+
+def value_of(recommender: Recommender, user: str, item: str, field: str) -> float:
+    known = recommender._known
+    x = known.with_item(known.encoder.encode([]), known.catalogue.slot(item), known.users[user].past)
+    column = known.encoder.vocabulary.find(known.encoder.vocabulary.fields.index(field), "")
+    return float(x.value[x.column == column].sum())
+
+
+def test_what_follows_is_recommended_next() -> None:
+    recommender = listener()
+    songs = [f"i{n}" for n in (3, 7, 11, 3, 7, 20)]
+    for round_ in range(40):
+        for song in songs:
+            recommender.learn(Event(f"u{round_}", song))
+    recommender.learn(Event("new", "i3"))
+    assert recommender.recommend("new", 1)[0].item == "i7"
+    assert value_of(recommender, "new", "i7", "item.follows") == pytest.approx(math.log1p(80), rel=1e-5)
+    terms = {term.features: term.value for term in recommender.explain("new", "i7").terms}
+    assert terms[("item.follows",)] > 0
+
+
+def test_a_removed_item_leaves_no_trace_among_neighbours() -> None:
+    recommender = listener()
+    for user, item in [("a", "i1"), ("a", "i2"), ("b", "i1"), ("b", "i2"), ("c", "i1")]:
+        recommender.learn(Event(user, item))
+    assert value_of(recommender, "c", "i2", "item.follows") > 0
+    recommender.remove_item("i2")
+    recommender.put_item("i2")
+    assert value_of(recommender, "c", "i2", "item.follows") == value_of(recommender, "c", "i2", "item.together") == 0
+    recommender.remove_item("i1")  # the last item of c
+    recommender.learn(Event("c", "i2"))
+    recommender.put_item("i1")
+    assert state(recommender._known.catalogue.items.neighbours, 30)["partners"].sum() == 0
+
+
+def test_observing_remembers_and_learns_nothing() -> None:
+    recommender = listener()
+    for n in range(20):
+        recommender.learn(Event("u", f"i{n % 5}"))
+    before = recommender._known.machine.parameters.theta
+    weights, factors = before.w.copy(), before.V.copy()
+    follows = value_of(recommender, "u", "i1", "item.follows")
+    recommender.observe(Event("u", "i0"))
+    recommender.observe(Event("u", "i1"))
+    recommender.observe(Event("u", "i0"))
+    theta = recommender._known.machine.parameters.theta
+    np.testing.assert_array_equal(theta.w[: len(weights)], weights)
+    np.testing.assert_array_equal(theta.V[: len(factors)], factors)
+    assert recommender.events == 23
+    assert value_of(recommender, "u", "i1", "item.follows") != follows
+
+
+def test_repeats_count_once_in_a_window() -> None:
+    """A song in a loop is one neighbour, not ten."""
+    recommender = listener()
+    for item in ["i1", "i1", "i1", "i2"]:
+        recommender.learn(Event("u", item))
+    rows = state(recommender._known.catalogue.items.neighbours, 3)
+    pairs = dict(
+        zip(zip(np.repeat(range(3), rows["partners"]), rows["partner"], strict=True), rows["together"], strict=True)
+    )
+    assert pairs == {(1, 1): 2, (1, 2): 1, (2, 1): 1}
+
+
+def test_a_snapshot_with_neighbours_that_are_not_mutual_is_refused() -> None:
+    recommender = listener()
+    for one, two in pairwise(["i1", "i2", "i3"]):
+        recommender.learn(Event("u", one))
+        recommender.learn(Event("u", two))
+    document, arrays = recommender.state()
+    arrays["catalogue.partner"][0] = 20
+    with pytest.raises(ValueError, match="mutual"):
+        type(recommender._known).from_state(document, arrays)
