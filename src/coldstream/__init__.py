@@ -5,6 +5,7 @@ from coldstream.config import Hyperparameters
 from coldstream.errors import ColdstreamError, Diverged, InvalidInput, InvalidSchema, InvalidSnapshot, UnknownId
 from coldstream.events.event import Event
 from coldstream.features.fields import (
+    Again,
     Categories,
     Category,
     Follows,
@@ -24,6 +25,7 @@ from coldstream.model.factorization_machine import FactorizationMachine
 from coldstream.recommender import Recommendation, Recommender
 
 __all__ = [
+    "Again",
     "Categories",
     "Category",
     "ColdstreamError",

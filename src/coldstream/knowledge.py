@@ -14,13 +14,14 @@ from coldstream.arrays import Flags, Floats, Integers, frozen
 from coldstream.catalogue.catalogue import Catalogue
 from coldstream.catalogue.contrast import Draws, learn_epoch, learn_event
 from coldstream.catalogue.neighbours import neighbours_of
+from coldstream.catalogue.shapes import Person
 from coldstream.catalogue.trends import trends_of
 from coldstream.config import Hyperparameters
 from coldstream.errors import Diverged
 from coldstream.events.event import Event
 from coldstream.features import users as registry
 from coldstream.features.encoder import Encoder
-from coldstream.features.fields import Field, Follows, Together, Trend
+from coldstream.features.fields import Again, Field, Follows, Together, Trend
 from coldstream.features.history import Features, Past
 from coldstream.features.schema import SIDES, Schema
 from coldstream.features.sparse import Sparse, joined
@@ -47,9 +48,9 @@ class Knowledge:
         self.machine.parameters.grow(0, len(vocabulary.fields))
         self._settle_linear_fields()
         trends = [field for field in schema.item if isinstance(field, Trend)]
-        columns, follows, together = (
+        columns, *ties = (
             [vocabulary.admit(*feature) for feature in self.encoder.derived_features(kind)]
-            for kind in (Trend, Follows, Together)
+            for kind in (Trend, Follows, Together, Again)
         )
         self.machine.take_up()
         vocabulary.commit()
@@ -58,7 +59,7 @@ class Knowledge:
             hyperparameters.factors,
             hyperparameters.rank,
             trends_of([t.half_life for t in trends], columns, not all(t.linear for t in trends)),
-            neighbours_of(np.array([*(follows or [-1]), *(together or [-1])], np.int32)),
+            neighbours_of(np.array([column for own in ties for column in own or [-1]], np.int32)),
         )
         self.users: dict[str, User] = {}
         self.events = 0
@@ -118,16 +119,16 @@ class Knowledge:
             described = self.encoder.describe_user(name, {**user.attributes, **attributes})
         return self.encoder.encode(described + self.encoder.describe_context(context, time, user.past))
 
-    def with_item(self, x: Sparse, slot: int, past: Past) -> Sparse:
+    def with_item(self, x: Sparse, slot: int, user: User) -> Sparse:
         """A request together with one item."""
-        return joined(x, self.catalogue.features(slot, self.events, self._window(past)))
+        return joined(x, self.catalogue.features(slot, self.events, self.person(user)))
 
-    def scores(self, x: Sparse, past: Past) -> tuple[float, Floats]:
+    def scores(self, x: Sparse, user: User) -> tuple[float, Floats]:
         """A request's own part of the score, and what every live item adds to it."""
         theta = self.machine.parameters.theta
         factors = np.empty(theta.V.shape[1], np.float32)
         own = float(theta.w0[0]) + _fold(theta, self.machine.rule.sign, x, factors)
-        return own, self.catalogue.scores(theta, factors, self.events, self._window(past))
+        return own, self.catalogue.scores(theta, factors, self.events, self.person(user))
 
     # Learning
 
@@ -137,17 +138,15 @@ class Knowledge:
         x, slot = self.admit_event(event)
         parameters, negatives = self.machine.parameters, self.machine.hyperparameters.negatives
         parameters.make_room(self.most_touched(len(x.column)))
-        avoids = negatives and self.encoder.schema.exclude_seen
-        user = self.users.get(event.user, NOBODY)
-        had, past = user.seen.slots() if avoids else _NO_SLOTS, self._window(user.past)
-        draws = Draws(self._draw_key, self.events, negatives)
-        args = (self.machine.rule, self.catalogue.items, draws, x, slot, had, past, self.events)
+        person = self.person(self.users.get(event.user, NOBODY))
+        draws = Draws(self._draw_key, self.events, negatives, self.encoder.schema.exclude_seen)
+        args = (self.machine.rule, self.catalogue.items, draws, x, slot, person, self.events)
         if not _learn_event(parameters.theta, parameters.memory, *args):
             if mark is not None:
                 self.catalogue.take_back(event.item, mark)
             self.machine.take_back(self.encoder.return_to(schema))
             raise Diverged(self.machine.divergence(_named(event)))
-        self._count(slot, past)
+        self._count(slot, person.past)
         self._remember(event, slot)
         self.catalogue.touch(parameters.theta, parameters.memory.touched[: parameters.memory.touches[0]])
         if self.encoder.vocabulary.fresh or mark is not None or schema is not self.encoder.schema:
@@ -164,6 +163,7 @@ class Knowledge:
         """Epochs over events in order of time. Where it raises, what it changed has to be restored."""
         contexts, slots, numbers, pasts = [], [], [], []
         number = {user: n for n, user in enumerate(dict.fromkeys(event.user for event in events))}
+        before = [Seen(*self.users.get(user, NOBODY).seen.distinct()) for user in number]
         clock = self.events
         for event in events:  # in order: a context is what was known before its event
             context, slot = self.admit_event(event)
@@ -173,8 +173,7 @@ class Knowledge:
             numbers.append(number[event.user])
             pasts.append(self._window(self.users.get(event.user, NOBODY).past))
             self._remember(event, slot)
-        avoids = self.encoder.schema.exclude_seen
-        seen = [self.users[user].seen.slots() if avoids else _NO_SLOTS for user in number]
+        seen = [self.users[user].seen.slots() for user in number]
         parameters, items = self.machine.parameters, self.catalogue.items
         parameters.make_room(self.most_touched(max(len(context.column) for context in contexts)))
         batch = batch_of(items, contexts, np.array(slots, np.int32), np.array(numbers, np.int32), seen, clock)
@@ -182,11 +181,12 @@ class Knowledge:
         rule = self.machine.rule._replace(adapt=self.hyperparameters.regularization != "paper")
         n = len(events)
         orders = [shuffled(key_of(self.machine.seed, "epoch", str(clock), str(epoch)), n) for epoch in range(epochs)]
-        draws = [Draws(self._train_key, clock + epoch * n, self.hyperparameters.negatives) for epoch in range(epochs)]
-        tied = count_in_order(self.catalogue, batch, pasts, orders, draws)
+        drawn = (self.hyperparameters.negatives, self.encoder.schema.exclude_seen)
+        draws = [Draws(self._train_key, clock + epoch * n, *drawn) for epoch in range(epochs)]
+        tied = count_in_order(self.catalogue, batch, (pasts, before), orders, draws)
         items = self.catalogue.items
-        for order, drawn, ties in zip(orders, draws, tied, strict=True):
-            failed = learn_epoch(parameters.theta, parameters.memory, rule, items, drawn, batch, ties, order)
+        for order, own, ties in zip(orders, draws, tied, strict=True):
+            failed = learn_epoch(parameters.theta, parameters.memory, rule, items, own, batch, ties, order)
             if failed >= 0:
                 raise Diverged(self.machine.divergence(f"training on {_named(events[order[failed]])}"))
         for e, slot in enumerate(slots):
@@ -275,6 +275,10 @@ class Knowledge:
         """What was admitted stays."""
         self.encoder.vocabulary.commit()
         self.catalogue.settle(self.machine.parameters.theta)
+
+    def person(self, user: User) -> Person:
+        """What a user did so far, in slots."""
+        return Person(self._window(user.past), user.seen.slots(), user.seen.times())
 
     def _window(self, past: Past) -> Integers:
         """The slots of those of a user's last items whose neighbours count, each once, the latest at the end."""

@@ -159,7 +159,7 @@ class Recommender:
         x, asking = self._request(user, context, time, attributes)
         catalogue = self._known.catalogue
         barred = barred_slots(catalogue, self._known.encoder, self._left_out(asking, exclude_seen), allow, deny, where)
-        own, scores = self._known.scores(x, asking.past)
+        own, scores = self._known.scores(x, asking)
         best = catalogue.top(scores, own, barred, n)
         slots, added = catalogue.items.live[best].tolist(), scores[best].tolist()
         return [Recommendation(catalogue.ids[slot], own + more) for slot, more in zip(slots, added, strict=True)]
@@ -179,7 +179,7 @@ class Recommender:
         x, asking = self._request(user, context, time, attributes)
         seen = self._left_out(asking, exclude_seen)
         barred = barred_slots(self._known.catalogue, self._known.encoder, seen, None, None, None)
-        own, scores = self._known.scores(x, asking.past)
+        own, scores = self._known.scores(x, asking)
         return self._known.catalogue.rank(scores, own, barred, slot)
 
     def predict(
@@ -194,7 +194,7 @@ class Recommender:
         """The score of one item for a user in a context."""
         slot = self._slot(item)
         x, asking = self._request(user, context, time, attributes)
-        return self._known.machine.predict(self._known.with_item(x, slot, asking.past))
+        return self._known.machine.predict(self._known.with_item(x, slot, asking))
 
     def explain(
         self,
@@ -208,7 +208,7 @@ class Recommender:
         """The linear and pairwise terms whose sum is the score of an item for a user in a context."""
         slot = self._slot(item)
         request, asking = self._request(user, context, time, attributes)
-        x, machine = self._known.with_item(request, slot, asking.past), self._known.machine
+        x, machine = self._known.with_item(request, slot, asking), self._known.machine
         owners = [machine.vocabulary.owner(int(column)) for column in x.column]
         names = [f"{field}={value}" if value else field for field, value in owners]
         return explained(machine.parameters.theta, machine.rule.sign, x, names)

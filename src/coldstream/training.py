@@ -7,9 +7,11 @@ import numpy as np
 from coldstream.arrays import Floats, Integers, Longs
 from coldstream.catalogue.catalogue import Catalogue
 from coldstream.catalogue.contrast import Batch, Draws, Ties, ties_before
-from coldstream.catalogue.shapes import Items
+from coldstream.catalogue.neighbours import TIES
+from coldstream.catalogue.shapes import Items, Person
 from coldstream.catalogue.trends import replay_touches
 from coldstream.features.sparse import Sparse, joined
+from coldstream.features.users import Seen
 from coldstream.model.compiled import direct
 
 _ties_before = direct(ties_before)
@@ -39,28 +41,37 @@ def batch_of(
 
 
 def count_in_order(
-    catalogue: Catalogue, batch: Batch, pasts: Sequence[Integers], orders: Sequence[Integers], draws: Sequence[Draws]
+    catalogue: Catalogue,
+    batch: Batch,
+    users: tuple[Sequence[Integers], Sequence[Seen]],
+    orders: Sequence[Integers],
+    draws: Sequence[Draws],
 ) -> list[Ties]:
-    """Count a batch for the neighbours in order of time; for each epoch, what tied its candidates to the past by then.
+    """Count a batch for the neighbours in order of time; for each epoch, what tied its candidates to the users by then.
 
-    Whatever order an epoch runs in, no event sees neighbours of its own future. Draws are keyed, so they are known before.
+    `users` are the last items before each event, and what each user had before the batch, which is counted on. Whatever
+    order an epoch runs in, no event sees its own future. Draws are keyed, so they are known before.
     """
+    pasts, seen = users
     found: list[list[tuple[Integers, Floats]]] = [[] for _ in orders]
     if catalogue.has_neighbours:
         positions = [np.argsort(order).tolist() for order in orders]
         for e, (slot, user, past) in enumerate(zip(batch.slot.tolist(), batch.user.tolist(), pasts, strict=True)):
-            had = batch.had[batch.had_offset[user] : batch.had_offset[user + 1]]
+            avoided = batch.had[batch.had_offset[user] : batch.had_offset[user + 1]]
+            person = Person(past, seen[user].slots(), seen[user].times())
             for epoch, drawn in enumerate(draws):
-                own = Draws(drawn.key, drawn.event + positions[epoch][e], drawn.negatives)
-                found[epoch].append(_ties_before(catalogue.items, own, slot, had, past))
+                own = Draws(drawn.key, drawn.event + positions[epoch][e], drawn.negatives, drawn.avoids)
+                found[epoch].append(_ties_before(catalogue.items, own, slot, avoided, person))
             catalogue.count_neighbours(slot, past)
+            seen[user].add(slot)
     return [_ties(epoch, len(batch.slot)) for epoch in found]
 
 
 def _ties(found: Sequence[tuple[Integers, Floats]], events: int) -> Ties:
     counts = [len(candidate) for candidate, _ in found] or [0] * events
-    candidates = np.concatenate([np.zeros(0, np.int32), *(candidate for candidate, _ in found)])
-    return Ties(_offsets(counts), candidates, np.concatenate([np.zeros((0, 2), np.float32), *(value for _, value in found)]))
+    candidate = np.concatenate([np.zeros(0, np.int32), *(own for own, _ in found)])
+    value = np.concatenate([np.zeros((0, TIES), np.float32), *(own for _, own in found)])
+    return Ties(_offsets(counts), candidate, value)
 
 
 def _offsets(counts: Sequence[int]) -> Longs:

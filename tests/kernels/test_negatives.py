@@ -22,7 +22,7 @@ def catalogue(n: int):
 
 def drawn(items, event: int, positive: int, had: list[int], negatives: int = 20, seed: int = 1) -> list[int]:
     slots = np.empty(negatives + 1, np.int32)
-    found = draw(items, Draws(key_of(seed, "negatives"), event, negatives), positive, np.array(had, np.int32), slots)
+    found = draw(items, Draws(key_of(seed, "negatives"), event, negatives, True), positive, np.array(had, np.int32), slots)
     return slots[:found].tolist()
 
 

@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from coldstream import (
+    Again,
     Categories,
     Category,
     Diverged,
     Event,
+    Follows,
     Id,
     LastAttribute,
     LastItem,
@@ -24,6 +26,7 @@ from coldstream import (
     Recommender,
     Schema,
     TimePart,
+    Together,
     Trend,
 )
 from coldstream.catalogue import catalogue
@@ -42,6 +45,7 @@ SCHEMAS = {
         item=[Id(), Categories("genre"), Trend("hot", 3, linear=False), Trend("warm", 9, linear=False)], context=HISTORY
     ),
     "repeats": Schema(item=[Id(), Categories("genre", linear=True)], context=HISTORY, exclude_seen=False),
+    "ties": Schema(item=[Id(), Categories("genre"), Follows(), Together(length=2), Again()], exclude_seen=False),
 }
 contexts = st.dictionaries(st.sampled_from(["device", "tags"]), st.lists(st.sampled_from("pqr"), max_size=2), max_size=2)
 genres = st.lists(st.sampled_from("abcd"), max_size=3, unique=True)

@@ -1,6 +1,7 @@
 """Neighbours are counts of pairs, and what ties an item to a user's past follows from them."""
 
 import math
+from collections import Counter
 from itertools import pairwise
 
 import numpy as np
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from coldstream import Event, Follows, Id, Recommender, Schema, Together
+from coldstream import Again, Event, Follows, Id, Recommender, Schema, Together
 from coldstream.catalogue.neighbours import (
     count_choice,
     neighbours_of,
@@ -20,9 +21,11 @@ from coldstream.catalogue.neighbours import (
     with_room,
     with_slot,
 )
+from coldstream.catalogue.shapes import Person
+from coldstream.features.users import Seen
 
 SLOTS = 40
-BOTH = np.array([0, 1], np.int32)
+ALL = np.array([0, 1, 2], np.int32)
 
 
 class Rows:
@@ -83,7 +86,7 @@ class Counting(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.twin, self.rows = Rows(self.most), neighbours_of(BOTH, self.most)
+        self.twin, self.rows = Rows(self.most), neighbours_of(ALL, self.most)
         for slot in range(SLOTS):
             self.rows = with_slot(self.rows, slot)
         self.rows.chosen[:SLOTS] = 0
@@ -108,7 +111,7 @@ class Counting(RuleBasedStateMachine):
     @rule()
     def reload(self) -> None:
         saved = state(self.rows, SLOTS)
-        empty = neighbours_of(BOTH, self.most)
+        empty = neighbours_of(ALL, self.most)
         for slot in range(SLOTS):
             empty = with_slot(empty, slot)
         live = np.flatnonzero(saved["chosen"] >= 0).astype(np.int32)
@@ -132,9 +135,14 @@ class CountingWide(Counting):
 TestCounting, TestCountingWide = Counting.TestCase, CountingWide.TestCase
 
 
-@given(st.lists(st.integers(0, SLOTS - 1), max_size=400), st.lists(st.integers(0, SLOTS - 1), max_size=6, unique=True))
-def test_ties_follow_the_definition(chosen: list[int], past: list[int]) -> None:
-    twin, rows = Rows(20), neighbours_of(BOTH, 20)
+@given(
+    st.lists(st.integers(0, SLOTS - 1), max_size=400),
+    st.lists(st.integers(0, SLOTS - 1), max_size=6, unique=True),
+    st.lists(st.tuples(st.integers(0, SLOTS - 1), st.integers(1, 5)), max_size=50),
+)
+def test_ties_follow_the_definition(chosen: list[int], past: list[int], entries: list[tuple[int, int]]) -> None:
+    had, times = [slot for slot, _ in entries], [n for _, n in entries]
+    twin, rows = Rows(20), neighbours_of(ALL, 20)
     for slot in range(SLOTS):
         rows = with_slot(rows, slot)
     rows.chosen[:] = 0
@@ -143,13 +151,15 @@ def test_ties_follow_the_definition(chosen: list[int], past: list[int]) -> None:
         rows = with_room(rows, len(before))
         count_choice(rows, slot, np.array(before, np.int32))
         twin.count(slot, before)
-    found = ties(rows, np.array(past, np.int32), np.arange(SLOTS, dtype=np.int32))
-    expected = [twin.ties(past, slot) for slot in range(SLOTS)]
+    person = Person(np.array(past, np.int32), np.array(had, np.int32), np.array(times, np.int32))
+    found = ties(rows, person, np.arange(SLOTS, dtype=np.int32))
+    again = [math.log1p(sum(n for slot_had, n in zip(had, times, strict=True) if slot_had == slot)) for slot in range(SLOTS)]
+    expected = [(*twin.ties(past, slot), again[slot]) for slot in range(SLOTS)]
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
 def listener(**options: object) -> Recommender:
-    schema = Schema(item=[Id(), Follows(), Together(length=3)], exclude_seen=False)
+    schema = Schema(item=[Id(), Follows(), Together(length=3), Again()], exclude_seen=False)
     recommender = Recommender(schema, seed=3, history=0, trends=(), factors=2, negatives=5, **options)
     for n in range(30):
         recommender.put_item(f"i{n}")
@@ -158,7 +168,7 @@ def listener(**options: object) -> Recommender:
 
 def value_of(recommender: Recommender, user: str, item: str, field: str) -> float:
     known = recommender._known
-    x = known.with_item(known.encoder.encode([]), known.catalogue.slot(item), known.users[user].past)
+    x = known.with_item(known.encoder.encode([]), known.catalogue.slot(item), known.users[user])
     column = known.encoder.vocabulary.find(known.encoder.vocabulary.fields.index(field), "")
     return float(x.value[x.column == column].sum())
 
@@ -205,6 +215,40 @@ def test_observing_remembers_and_learns_nothing() -> None:
     np.testing.assert_array_equal(theta.V[: len(factors)], factors)
     assert recommender.events == 23
     assert value_of(recommender, "u", "i1", "item.follows") != follows
+
+
+def test_what_a_user_chose_is_counted_for_the_user() -> None:
+    recommender = listener()
+    for item in ["i1", "i2", "i1", "i1"]:
+        recommender.learn(Event("u", item))
+    recommender.learn(Event("v", "i2"))
+    assert value_of(recommender, "u", "i1", "item.again") == pytest.approx(math.log(4), rel=1e-6)
+    assert value_of(recommender, "u", "i2", "item.again") == pytest.approx(math.log(2), rel=1e-6)
+    assert value_of(recommender, "v", "i1", "item.again") == 0
+    recommender.forget_user("u")
+    recommender.learn(Event("u", "i3"))
+    assert value_of(recommender, "u", "i1", "item.again") == 0
+
+
+def test_counts_of_a_user_survive_that_room_runs_out() -> None:
+    seen, twin = Seen(), Counter()
+    for n in range(300):
+        seen.add(n * n % 7)
+        twin[n * n % 7] += 1
+        slots, times = seen.distinct()
+        assert dict(zip(slots.tolist(), times.tolist(), strict=True)) == twin
+
+
+def test_favourites_come_again() -> None:
+    """Where people choose again, what a user chose often comes first, whoever else chose what."""
+    recommender, rng = listener(), np.random.default_rng(5)
+    for _ in range(1500):
+        user = int(rng.integers(10))
+        recommender.learn(
+            Event(f"u{user}", f"i{3 * user + rng.integers(3)}" if rng.random() < 0.8 else f"i{rng.integers(30)}")
+        )
+    for user in range(10):
+        assert {r.item for r in recommender.recommend(f"u{user}", 3)} == {f"i{3 * user + n}" for n in range(3)}
 
 
 def test_repeats_count_once_in_a_window() -> None:

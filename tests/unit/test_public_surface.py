@@ -8,7 +8,7 @@ import coldstream
 
 def test_the_list() -> None:
     assert sorted(coldstream.__all__) == [
-        "Categories", "Category", "ColdstreamError", "Diverged", "Event", "Explanation", "FactorizationMachine",
+        "Again", "Categories", "Category", "ColdstreamError", "Diverged", "Event", "Explanation", "FactorizationMachine",
         "Follows", "Hyperparameters", "Id", "InvalidInput", "InvalidSchema", "InvalidSnapshot", "LastAttribute", "LastItem",
         "LastItems", "LastTimePart", "Number", "Rank", "Recommendation", "Recommender", "Schema", "Term", "TimePart",
         "Together", "Trend", "UnknownId",

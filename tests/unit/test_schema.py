@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from coldstream import (
+    Again,
     Categories,
     Category,
     Follows,
@@ -125,6 +126,7 @@ def test_completing_adds_only_what_is_not_declared() -> None:
     assert plain.context[1] == LastItems(length=5)
     assert [f.name for f in plain.item] == ["id", "trend_100", "trend_2000", "follows", "together"]
     assert plain.item[-1] == Together(length=7)
+    assert Schema(exclude_seen=False).completed(history=0, trends=[], neighbours=7).item[-1] == Again()
     declared = Schema(item=[Id(), Trend("hot", 9), Follows("next")], context=[LastItem()])
     assert declared.completed(history=5, trends=[100], neighbours=7) == declared
     assert Schema().completed(history=0, trends=[], neighbours=0) == Schema()

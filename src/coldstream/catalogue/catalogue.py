@@ -11,7 +11,7 @@ from coldstream.catalogue.index import Index, MaterialisedIndex, SignatureIndex
 from coldstream.catalogue.neighbours import add_ties, count_choice, restored, take_out, ties, with_room, with_slot
 from coldstream.catalogue.neighbours import state as neighbours_state
 from coldstream.catalogue.ranking import RANK_RULES, Merit, Rank, best, rank_of
-from coldstream.catalogue.shapes import Items, Neighbours, Trends
+from coldstream.catalogue.shapes import Items, Neighbours, Person, Trends
 from coldstream.catalogue.signatures import Signatures
 from coldstream.catalogue.trends import NO_COUNT, count_touch
 from coldstream.config import RankRule
@@ -87,7 +87,7 @@ class Catalogue:
 
     @property
     def has_neighbours(self) -> bool:
-        """Whether any feature asks for neighbours."""
+        """Whether any feature ties items to users."""
         return bool((self.items.neighbours.column >= 0).any())
 
     def neighbourhood(self, shared: Sparse) -> int:
@@ -203,25 +203,25 @@ class Catalogue:
 
     # What only reads
 
-    def features(self, slot: int, clock: int, past: Integers) -> Sparse:
-        """All features of an item: its id, what it shares, its trends at this clock, and its ties to a past."""
+    def features(self, slot: int, clock: int, person: Person) -> Sparse:
+        """All features of an item: its id, what it shares, its trends at this clock, and its ties to a user."""
         items, trends = self.items, self.items.trends
         own = items.own[slot : slot + 1]
         own = own[own >= 0]
         shared = self._signatures.features(int(items.signature[slot]))
         elapsed = np.float32(clock - trends.clock[slot]) if len(trends.rate) else np.float32(0)
         levels = np.maximum(trends.level[slot] - trends.rate * elapsed, np.float32(0))
-        tied = ties(items.neighbours, past, np.array([slot], np.int32))[0]
+        tied = ties(items.neighbours, person, np.array([slot], np.int32))[0]
         ties_shown = (tied > 0) & (items.neighbours.column >= 0)
         columns = [own, shared.column, trends.column[levels > 0], items.neighbours.column[ties_shown]]
         values = [np.ones(len(own), np.float32), shared.value, levels[levels > 0], tied[ties_shown]]
         return Sparse(np.concatenate(columns), np.concatenate(values))
 
-    def scores(self, theta: Theta, factors: Floats, clock: int, past: Integers) -> Floats:
+    def scores(self, theta: Theta, factors: Floats, clock: int, person: Person) -> Floats:
         """What every live item adds to the score of a request that folds to this vector, in the order of the scan."""
         scores = self._index.scores(theta, self.items, factors, clock)
-        if len(past):
-            _add_ties(theta, self.items.neighbours, past, self._position, scores)
+        if len(person.past):
+            _add_ties(theta, self.items.neighbours, person, self._position, scores)
         return scores
 
     def top(self, scores: Floats, offset: float, barred: Flags, n: int) -> Integers:

@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from coldstream.arrays import Floats, Integers, Longs
-from coldstream.catalogue.neighbours import tally_of, ties_of
-from coldstream.catalogue.shapes import Items, Trends
+from coldstream.catalogue.neighbours import TIES, tally_of, ties_of
+from coldstream.catalogue.shapes import Items, Person, Trends
 from coldstream.catalogue.trends import trend_value
 from coldstream.features.sparse import Sparse
 from coldstream.model.compiled import inlined, kernel
@@ -23,6 +23,7 @@ class Draws(NamedTuple):
     key: np.uint64
     event: int
     negatives: int
+    avoids: bool  # whether what the user had is no negative
 
 
 class Batch(NamedTuple):
@@ -45,20 +46,21 @@ class Ties(NamedTuple):
 
     offset: Longs  # (n + 1,), by event
     candidate: Integers
-    value: Floats  # (entries, 2)
+    value: Floats  # (entries, TIES)
 
 
 @inlined
 def _draw(items: Items, draws: Draws, positive: int, had: Integers, slots: Integers) -> int:
-    """The positive and its negatives, uniform over the live items without the positive and what the user had."""
+    """The positive and its negatives, uniform over the live items without the positive and what the user is to avoid."""
     key = hashed(draws.key, draws.event)
+    avoided = len(had) if draws.avoids else 0
     slots[0] = positive
     found = 1
     for j in range(draws.negatives):
         for attempt in range(_TRIES):
             slot = items.live[below(key, j * _TRIES + attempt, len(items.live))]
             barred = slot == positive
-            for n in range(len(had)):
+            for n in range(avoided):
                 barred |= had[n] == slot
             if not barred:
                 slots[found] = slot
@@ -69,7 +71,7 @@ def _draw(items: Items, draws: Draws, positive: int, had: Integers, slots: Integ
 
 @inlined
 def _gather(items: Items, slots: Integers, found: int, levels: Floats, ties: Floats) -> Candidates:
-    """What each candidate brings: its id, its shared features, its trends from `levels` and its ties to the past."""
+    """What each candidate brings: its id, its shared features, its trends from `levels` and its ties to the user."""
     shared, trends = items.shared, items.trends
     H = len(trends.rate)
     room = found * (1 + H + ties.shape[1])
@@ -114,39 +116,35 @@ def learn_event(
     draws: Draws,
     x: Sparse,
     positive: int,
-    had: Integers,
-    past: Integers,
+    person: Person,
     clock: int,
 ) -> bool:
-    """Contrast what happened with drawn negatives and learn. False, and nothing changed, if the update diverged.
-
-    `past` are the slots of the user's last items, the latest at the end.
-    """
+    """Contrast what happened with drawn negatives and learn. False, and nothing changed, if the update diverged."""
     slots = np.empty(draws.negatives + 1, np.int32)
-    found = _draw(items, draws, positive, had, slots)
+    found = _draw(items, draws, positive, person.had, slots)
     levels = np.empty((found, len(items.trends.rate)), np.float32)
     for j in range(found):
         for h in range(levels.shape[1]):
             levels[j, h] = trend_value(items.trends, slots[j], h, clock)
-    ties = np.empty((found, 2 if len(past) else 0), np.float32)
-    if len(past):
-        tally = tally_of(items.neighbours, past)
+    ties = np.empty((found, TIES if len(person.past) else 0), np.float32)
+    if len(person.past):
+        tally = tally_of(items.neighbours, person)
         for j in range(found):
             ties_of(items.neighbours, tally, slots[j], ties, j)
     return learn(theta, memory, rule, x, _gather(items, slots, found, levels, ties), 1.0)
 
 
 @kernel
-def ties_before(items: Items, draws: Draws, positive: int, had: Integers, past: Integers) -> tuple[Integers, Floats]:
-    """Which of an event's candidates are neighbours of the past as it is now, and what ties them to it."""
+def ties_before(items: Items, draws: Draws, positive: int, avoided: Integers, person: Person) -> tuple[Integers, Floats]:
+    """Which of an event's candidates anything ties to the user, as both are now, and what does."""
     slots = np.empty(draws.negatives + 1, np.int32)
-    found = _draw(items, draws, positive, had, slots)
-    tally = tally_of(items.neighbours, past)
-    candidate, ties = np.empty(found, np.int32), np.empty((found, 2), np.float32)
+    found = _draw(items, draws, positive, avoided, slots)
+    tally = tally_of(items.neighbours, person)
+    candidate, ties = np.empty(found, np.int32), np.empty((found, TIES), np.float32)
     n = 0
     for j in range(found):
         ties_of(items.neighbours, tally, slots[j], ties, n)
-        if ties[n, 0] > 0.0 or ties[n, 1] > 0.0:
+        if ties[n, 0] > 0.0 or ties[n, 1] > 0.0 or ties[n, 2] > 0.0:
             candidate[n] = j
             n += 1
     return candidate[:n].copy(), ties[:n].copy()
@@ -163,14 +161,15 @@ def learn_epoch(
         e = order[position]
         user = batch.user[e]
         had = batch.had[batch.had_offset[user] : batch.had_offset[user + 1]]
-        found = _draw(items, Draws(draws.key, draws.event + position, draws.negatives), batch.slot[e], had, slots)
+        own = Draws(draws.key, draws.event + position, draws.negatives, draws.avoids)
+        found = _draw(items, own, batch.slot[e], had, slots)
         levels = np.empty((found, len(trends.rate)), np.float32)
         if len(trends.rate):
             for j in range(found):
                 _levels_before(trends, batch, slots[j], e, levels, j)
-        ties = np.zeros((found, 2), np.float32)
+        ties = np.zeros((found, TIES), np.float32)
         for n in range(tied.offset[e], tied.offset[e + 1]):
-            for h in range(2):
+            for h in range(TIES):
                 ties[tied.candidate[n], h] = tied.value[n, h]
         start, stop = batch.offset[e], batch.offset[e + 1]
         x = Sparse(batch.x.column[start:stop], batch.x.value[start:stop])

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coldstream.arrays import Floats, Integers, checked_columns, grown
-from coldstream.catalogue.shapes import Neighbours
+from coldstream.catalogue.shapes import Neighbours, Person
 from coldstream.model.compiled import inlined, kernel
 from coldstream.model.shapes import Theta
 
@@ -20,16 +20,17 @@ SIZE = 16
 """Entries of a block."""
 MOST = 256
 """Partners of one item, at most."""
-FOLLOWS, TOGETHER = 0, 1
-"""The two features, in this order wherever both are kept."""
+FOLLOWS, TOGETHER, AGAIN = 0, 1, 2
+TIES = 3
+"""The features that tie an item to a user, in this order wherever they are kept."""
 
 
 class Tally(NamedTuple):
-    """The neighbours of a user's last items, each once, in a table that a slot is looked up in."""
+    """The items that something ties to a user, each once, in a table that a slot is looked up in."""
 
     place: Integers  # (a power of two,): the row of a slot, or −1
     slot: Integers  # (rows,)
-    value: Floats  # (rows, 2): how often it followed the last item, and Σ c/√n over all of them
+    value: Floats  # (rows, TIES): how often it followed the last item, Σ c/√n over the last ones, how often the user had it
 
 
 # Counting
@@ -145,9 +146,11 @@ def take_out(rows: Neighbours, slot: int) -> None:
 
 
 @inlined
-def tally_of(rows: Neighbours, past: Integers) -> Tally:
-    """The neighbours of a user's last items."""
-    room = 0
+def tally_of(rows: Neighbours, person: Person) -> Tally:
+    """The neighbours of a user's last items and, where that is asked for, all that the user had."""
+    past = person.past
+    again = len(person.had) if rows.column[AGAIN] >= 0 else 0
+    room = again
     for n in range(len(past)):
         room += rows.length[past[n]]
     size = 16
@@ -155,7 +158,8 @@ def tally_of(rows: Neighbours, past: Integers) -> Tally:
         size *= 2
     place = np.full(size, -1, np.int32)
     slot = np.empty(room, np.int32)
-    value = np.zeros((room, 2), np.float32)
+    value = np.zeros((room, TIES), np.float32)
+    tally = Tally(place, slot, value)
     found = 0
     for n in range(len(past)):
         one = past[n]
@@ -164,26 +168,40 @@ def tally_of(rows: Neighbours, past: Integers) -> Tally:
         while left > 0:
             here = (left - 1) % SIZE + 1
             for entry in range(here):
-                partner = rows.partner[block, entry]
-                at = partner & (size - 1)  # slots are dense: no hash spreads them better
-                while place[at] >= 0 and slot[place[at]] != partner:
-                    at = (at + 1) & (size - 1)
-                if place[at] < 0:
-                    place[at] = found
-                    slot[found] = partner
-                    found += 1
-                value[place[at], TOGETHER] += np.float32(rows.together[block, entry]) * scale
+                row = _row(tally, rows.partner[block, entry], found)
+                found = max(found, row + 1)
+                value[row, TOGETHER] += np.float32(rows.together[block, entry]) * scale
                 if n == len(past) - 1:
-                    value[place[at], FOLLOWS] = np.float32(rows.follows[block, entry])
+                    value[row, FOLLOWS] = np.float32(rows.follows[block, entry])
             left -= here
             block = rows.older[block]
+    for n in range(again):
+        if rows.chosen[person.had[n]] >= 0:
+            row = _row(tally, person.had[n], found)
+            found = max(found, row + 1)
+            value[row, AGAIN] += np.float32(person.times[n])
     return Tally(place, slot[:found], value[:found])
 
 
 @inlined
+def _row(tally: Tally, slot: int, new: int) -> int:
+    """The row of a slot, which is `new` where it had none."""
+    mask = len(tally.place) - 1
+    at = slot & mask  # slots are dense: no hash spreads them better
+    while tally.place[at] >= 0:
+        if tally.slot[tally.place[at]] == slot:
+            return int(tally.place[at])
+        at = (at + 1) & mask
+    tally.place[at] = new
+    tally.slot[new] = slot
+    return new
+
+
+@inlined
 def ties_of(rows: Neighbours, tally: Tally, slot: int, out: Floats, j: int) -> None:
-    """The features of an item as a neighbour of a user's last items; 0 for one that is none."""
-    out[j, FOLLOWS] = out[j, TOGETHER] = np.float32(0.0)
+    """The features that tie an item to a user; 0 where nothing does."""
+    for h in range(TIES):
+        out[j, h] = np.float32(0.0)
     mask = len(tally.place) - 1
     at = slot & mask
     while tally.place[at] >= 0:
@@ -196,30 +214,31 @@ def ties_of(rows: Neighbours, tally: Tally, slot: int, out: Floats, j: int) -> N
 
 @inlined
 def _tie(rows: Neighbours, tally: Tally, row: int, out: Floats, j: int) -> None:
-    """log(1 + count), because a count grows without end, and √Σ cosines."""
+    """log(1 + count), because a count grows without end, √Σ cosines, and log(1 + count) again."""
     chosen = np.float32(max(rows.chosen[tally.slot[row]], 1))
     out[j, FOLLOWS] = np.log1p(tally.value[row, FOLLOWS])
     out[j, TOGETHER] = np.sqrt(tally.value[row, TOGETHER] / np.sqrt(chosen))
+    out[j, AGAIN] = np.log1p(tally.value[row, AGAIN])
 
 
 @kernel
-def ties(rows: Neighbours, past: Integers, slots: Integers) -> Floats:
-    """The two features of some items."""
-    tally = tally_of(rows, past)
-    out = np.empty((len(slots), 2), np.float32)
+def ties(rows: Neighbours, person: Person, slots: Integers) -> Floats:
+    """What ties some items to a user."""
+    tally = tally_of(rows, person)
+    out = np.empty((len(slots), TIES), np.float32)
     for j in range(len(slots)):
         ties_of(rows, tally, slots[j], out, j)
     return out
 
 
 @kernel
-def add_ties(theta: Theta, rows: Neighbours, past: Integers, position: Integers, scores: Floats) -> None:
-    """Add to the scores of all live items what the neighbours of a user's last items gain; `position` is by slot."""
-    tally = tally_of(rows, past)
-    tie = np.empty((1, 2), np.float32)
+def add_ties(theta: Theta, rows: Neighbours, person: Person, position: Integers, scores: Floats) -> None:
+    """Add to the scores of all live items what ties them to a user; `position` is by slot."""
+    tally = tally_of(rows, person)
+    tie = np.empty((1, TIES), np.float32)
     for row in range(len(tally.slot)):
         _tie(rows, tally, row, tie, 0)
-        for h in range(2):
+        for h in range(TIES):
             if rows.column[h] >= 0:
                 scores[position[tally.slot[row]]] += tie[0, h] * theta.w[rows.column[h]]
 

@@ -46,8 +46,16 @@ class Neighbours(NamedTuple):
     together: Integers  # (B, SIZE): how often one of the pair was chosen within a window after the other
     follows: Integers  # (B, SIZE): how often the partner was chosen right after the item
     used: Integers  # (2,): the blocks that were ever in use, and the first that is free again (−1: none)
-    column: Integers  # (2,): of the features `follows` and `together`, −1 where the schema has none
+    column: Integers  # (3,): of the features `follows`, `together` and `again`, −1 where the schema has none
     most: int  # partners of one item
+
+
+class Person(NamedTuple):
+    """What a user did so far, in slots."""
+
+    past: Integers  # the last items whose neighbours count, each once, the latest at the end
+    had: Integers  # all items, some perhaps in several entries …
+    times: Integers  # … and how often each entry counts
 
 
 class Items(NamedTuple):

@@ -17,11 +17,10 @@ from coldstream.features.fields import (
     Categories,
     Category,
     Field,
-    Follows,
     Id,
     LastTimePart,
+    Tie,
     TimePart,
-    Together,
     Trend,
 )
 from coldstream.features.history import Features, History, Past
@@ -93,7 +92,7 @@ class Encoder:
         number = self._ids[side]
         return None if number is None else (number, name)
 
-    def derived_features(self, kind: type[Trend | Follows | Together]) -> list[tuple[int, str]]:
+    def derived_features(self, kind: type[Trend | Tie]) -> list[tuple[int, str]]:
         """The features of the item side's fields of a kind that events alone give values to, one per field."""
         numbers = self.vocabulary.fields
         return [(numbers.index(f"item.{f.name}"), "") for f in self.schema.item if isinstance(f, kind)]

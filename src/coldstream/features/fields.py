@@ -260,12 +260,26 @@ class Together(Field):
         self._require("length", self.length, whole and 0 < self.length <= 1000, "a whole number from 1 to 1000")
 
 
-Neighbour: TypeAlias = Follows | Together
-"""A field that ties an item to the user's last items."""
+@dataclass(frozen=True, slots=True)
+class Again(Field):
+    """How often the user chose the item before: log(1 + count). For streams in which people choose again. Always linear."""
+
+    kind = "again"
+    sides = ("item",)
+    name: str = "again"
+    linear: bool = field(default=True, kw_only=True)
+
+    def __post_init__(self) -> None:
+        Field.__post_init__(self)
+        self._require("linear", self.linear, self.linear, "true, because it belongs to a user and an item at once")
+
+
+Tie: TypeAlias = Follows | Together | Again
+"""A field that ties an item to what the user did."""
 
 _ALL = (
     *(Id, Category, Categories, Number, TimePart, LastTimePart, LastItem, LastItems, LastAttribute),
-    *(Trend, Follows, Together),
+    *(Trend, Follows, Together, Again),
 )
 KINDS: dict[str, type[Field]] = {kind.kind: kind for kind in _ALL}
 HISTORY_KINDS = (LastTimePart, LastItem, LastItems, LastAttribute)

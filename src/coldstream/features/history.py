@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, TypeAlias
 from coldstream.arrays import plain
 from coldstream.features.fields import (
     TIME_PARTS,
+    Again,
     Attribute,
     Follows,
     LastAttribute,
@@ -53,7 +54,7 @@ class History:
             elif isinstance(field, LastTimePart):
                 self._times.append((number[field.name], field.part))
         wide = [field.length for field in schema.item if isinstance(field, Together)]
-        close = [1 for field in schema.item if isinstance(field, Follows)]
+        close = [1 for field in schema.item if isinstance(field, Follows | Again)]
         self.window = max(wide + close, default=0)
         """How many of a user's last items have neighbours that count."""
         self._length = max([length for _, length in self._several] + [1] * bool(self._last) + [self.window])

@@ -10,6 +10,7 @@ from coldstream.errors import InvalidSchema, shown
 from coldstream.features.fields import (
     HISTORY_KINDS,
     KINDS,
+    Again,
     Attribute,
     Field,
     Follows,
@@ -17,7 +18,7 @@ from coldstream.features.fields import (
     LastAttribute,
     LastItem,
     LastItems,
-    Neighbour,
+    Tie,
     Together,
     Trend,
 )
@@ -91,9 +92,10 @@ class Schema:
             declared = {field.name for field in item}
             derived_trends = (Trend(f"trend_{half_life:g}", half_life) for half_life in trends)
             item += tuple(trend for trend in derived_trends if trend.name not in declared)
-        if neighbours and not any(isinstance(field, Neighbour) for field in item):
+        if neighbours and not any(isinstance(field, Tie) for field in item):
             declared = {field.name for field in item}
-            item += tuple(field for field in (Follows(), Together(length=neighbours)) if field.name not in declared)
+            ties = (Follows(), Together(length=neighbours)) + (() if self.exclude_seen else (Again(),))
+            item += tuple(field for field in ties if field.name not in declared)
         return replace(self, context=context, item=item)
 
     def with_context(self, *added: Field) -> "Schema":
@@ -114,7 +116,7 @@ def _checked_side(side: str, declared: Any) -> tuple[Field, ...]:
         if field.name in checked:
             raise InvalidSchema(f"schema: duplicate field {field.name!r} on the {side} side; rename one of the two")
         checked[field.name] = field
-    for single in (Id, Follows, Together):
+    for single in (Id, Follows, Together, Again):
         if sum(isinstance(field, single) for field in checked.values()) > 1:
             raise InvalidSchema(f"schema: the {side} side has more than one field of kind {single.kind!r}; keep one")
     return tuple(checked.values())

@@ -11,30 +11,39 @@ from coldstream.features.history import Features, Past
 
 
 class Seen:
-    """The slots of the items that a user had, in an array that kernels can read. Repeats are dropped when room runs out."""
+    """The slots of the items that a user had, and how often, in arrays that kernels can read.
 
-    __slots__ = ("_buffer", "_count")
+    A repeat is an entry of its own until room runs out; then entries of one slot become one.
+    """
 
-    def __init__(self, slots: Integers | None = None) -> None:
-        self._buffer = _NONE if slots is None else slots
-        self._count = len(self._buffer)
+    __slots__ = ("_count", "_slots", "_times")
+
+    def __init__(self, slots: Integers | None = None, times: Integers | None = None) -> None:
+        self._slots = _NONE if slots is None else slots
+        self._times = _NONE if times is None else times
+        self._count = len(self._slots)
 
     def add(self, slot: int) -> None:
         """One more."""
-        if self._count == len(self._buffer):
-            distinct = self.distinct()
-            self._count = len(distinct)
-            self._buffer = grown(distinct, self._count + 1)
-        self._buffer[self._count] = slot
+        if self._count == len(self._slots):
+            slots, times = self.distinct()
+            self._count = len(slots)
+            self._slots, self._times = grown(slots, self._count + 1), grown(times, self._count + 1)
+        self._slots[self._count], self._times[self._count] = slot, 1
         self._count += 1
 
     def slots(self) -> Integers:
-        """All of them, some perhaps more than once, to be read only."""
-        return self._buffer[: self._count]
+        """All of them, some perhaps in several entries, to be read only."""
+        return self._slots[: self._count]
 
-    def distinct(self) -> Integers:
-        """All of them once, in ascending order."""
-        return np.unique(self.slots())
+    def times(self) -> Integers:
+        """How often each entry of `slots` counts, to be read only."""
+        return self._times[: self._count]
+
+    def distinct(self) -> tuple[Integers, Integers]:
+        """All of them once, in ascending order, and how often each."""
+        slots, entry = np.unique(self.slots(), return_inverse=True)
+        return slots, np.bincount(entry, self.times(), len(slots)).astype(np.int32)
 
 
 _NONE = np.zeros(0, np.int32)
@@ -62,8 +71,9 @@ def state(users: Mapping[str, User]) -> tuple[dict[str, Any], dict[str, NDArray[
         "note": [user.past.note for user in users.values()],
     }
     seen = [user.seen.distinct() for user in users.values()]
-    counts = np.array([len(slots) for slots in seen], np.int32)
-    return document, {"seen": np.concatenate([_NONE, *seen]), "seen_count": counts}
+    counts = np.array([len(slots) for slots, _ in seen], np.int32)
+    slots, times = (np.concatenate([_NONE, *(both[n] for both in seen)]) for n in (0, 1))
+    return document, {"seen": slots, "seen_times": times, "seen_count": counts}
 
 
 def pasts(document: Mapping[str, Any]) -> list[Past]:
@@ -77,6 +87,9 @@ def pasts(document: Mapping[str, Any]) -> list[Past]:
 def seen_slots(arrays: Mapping[str, NDArray[Any]], slots: int) -> list[Seen]:
     """What the users had, in arrays that `state` wrote, where there are so many slots."""
     seen, counts = checked_columns("seen", arrays["seen"], 0, slots), arrays["seen_count"]
-    if (counts < 0).any() or counts.sum() != len(seen):
+    times = checked_columns("seen_times", arrays["seen_times"], 1, 2**31 - 1)
+    if (counts < 0).any() or counts.sum() != len(seen) or len(times) != len(seen):
         raise ValueError("seen_count does not add up")
-    return [Seen(part.copy()) for part in np.split(seen, np.cumsum(counts)[:-1])] if len(counts) else []
+    ends = np.cumsum(counts)[:-1]
+    parts = zip(np.split(seen, ends), np.split(times, ends), strict=True)
+    return [Seen(own.copy(), often.copy()) for own, often in parts] if len(counts) else []
