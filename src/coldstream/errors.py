@@ -34,5 +34,13 @@ class Diverged(ColdstreamError, ArithmeticError):
     """An update would have written a number that is not finite. The update was not applied."""
 
 
+class Unavailable(ColdstreamError):
+    """A data set that is not here, cannot be fetched, or is not what it should be. Nothing was changed."""
+
+
+class Interrupted(ColdstreamError):
+    """A process that did part of the work was killed, most likely because memory ran out."""
+
+
 class InvalidSnapshot(ColdstreamError):
     """A file that is not a whole coldstream snapshot of a version that this release reads."""

@@ -1,0 +1,161 @@
+"""Any stream, from a file of events and, where there are any, a table of users and one of items."""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from coldstream.errors import InvalidInput, shown
+from coldstream.events.event import LATEST, Event
+from coldstream.events.stream import Stream
+from coldstream.events.tables import Table, read_table
+
+ROLES = ("user", "item", "time")
+REPEATED = 0.05
+"""The share of events with an item that the user had before, beyond which people are taken to choose things again."""
+
+
+def read_stream(
+    events: str | Path,
+    users: str | Path | None = None,
+    items: str | Path | None = None,
+    *,
+    columns: Mapping[str, str] | None = None,
+    ignore: Collection[str] = (),
+    lists: Collection[str] = (),
+    at_least: tuple[str, float] | None = None,
+    repeats: bool | None = None,
+    name: str | None = None,
+) -> Stream:
+    """The stream in files of CSV, Parquet or JSON-lines, in order of time, equal times in the order of the file.
+
+    `columns` says what the files call `user`, `item` and `time`; all other columns are context or attributes, except those
+    to `ignore`. A text in a column among `lists` is split at "|". `at_least=("rating", 4)` keeps events with a rating of 4
+    or more. Where `repeats` is not given, it is true if more than 5 % of the events repeat an item of their user.
+    """
+    layout = _Layout(_named(columns), lists, ignore)
+    chosen = sorted(_events(Path(events), layout, at_least), key=lambda event: event.time or 0.0)
+    if not chosen:
+        raise InvalidInput(f"{events}: there are no events in it; give a file with rows, or keep more of them")
+    return Stream(
+        name or Path(events).stem,
+        chosen,
+        {} if users is None else _attributes(Path(users), "user", layout, {event.user for event in chosen}),
+        {} if items is None else _attributes(Path(items), "item", layout, {event.item for event in chosen}),
+        choose_again(chosen) if repeats is None else repeats,
+    )
+
+
+def choose_again(events: Sequence[Event]) -> bool:
+    """Whether users take items that they already had, in more than 5 % of the events."""
+    had = {(event.user, event.item) for event in events}
+    return len(events) - len(had) > REPEATED * len(events)
+
+
+class _Layout(NamedTuple):
+    """How the files are written: what they call user, item and time, what is split, and what is not read."""
+
+    named: Mapping[str, str]
+    lists: Collection[str]
+    ignore: Collection[str]
+
+
+def _named(columns: Mapping[str, str] | None) -> dict[str, str]:
+    for role, column in (columns or {}).items():
+        if role not in ROLES:
+            raise InvalidInput(
+                f"columns: {shown(role)} cannot be renamed, got {shown(column)}; known are {', '.join(ROLES)}"
+            )
+    return {role: role for role in ROLES} | dict(columns or {})
+
+
+def _events(path: Path, layout: _Layout, at_least: tuple[str, float] | None) -> list[Event]:
+    named = layout.named
+    table = read_table(path, {named["user"], named["item"], *layout.lists}, layout.ignore)
+    used = set(named.values())
+    if at_least is not None:
+        table = _filtered(table, *at_least)
+        used.add(at_least[0])
+    users, items = (_ids(table, role, named[role]) for role in ("user", "item"))
+    times, contexts = _times(table, named["time"]), _records(table, layout.lists, used)
+    return [Event(*parts) for parts in zip(users, items, times, contexts, strict=True)]
+
+
+def _filtered(table: Table, column: str, least: float) -> Table:
+    rated = table.column(column, "filter by one of these")
+    for row, value in enumerate(rated):
+        if isinstance(value, bool) or not isinstance(value, int | float | None):
+            raise table.problem(row, column, "a number, to be filtered by", "filter by a column of numbers")
+    return table.only([row for row, value in enumerate(rated) if value is not None and value >= least])
+
+
+def _attributes(path: Path, role: str, layout: _Layout, chosen: set[str]) -> dict[str, dict[str, Any]]:
+    """What a table says of users or items, by id. The id's column is named as in the events, or as its role, or `id`."""
+    candidates = (layout.named[role], role, "id")
+    table = read_table(path, {*candidates, *layout.lists}, layout.ignore)
+    column = next((name for name in candidates if name in table.columns), candidates[0])
+    records: dict[str, dict[str, Any]] = {}
+    for row, (id_, record) in enumerate(
+        zip(_ids(table, role, column), _records(table, layout.lists, {column}), strict=True)
+    ):
+        if id_ in records:
+            raise table.problem(row, column, "in one row only", f"keep one row per {role}")
+        records[id_] = record
+    if records and chosen.isdisjoint(records):
+        known, met = shown(next(iter(records))), shown(min(chosen))
+        raise InvalidInput(f"{path}: {column} must be ids of the events such as {met}, got only others such as {known}")
+    return records
+
+
+def _ids(table: Table, role: str, column: str) -> list[str]:
+    given = table.column(column, f"say which one is the {role} with columns={{{role!r}: …}}")
+    ids = [str(value) if type(value) is int else value for value in given]
+    for row, value in enumerate(ids):
+        if not isinstance(value, str) or not value:
+            rule = f"the {role}'s id, a string or a whole number"
+            remedy = "fill it in, or remove the row" if value in (None, "") else "convert the column"
+            raise table.problem(row, column, rule, remedy)
+    return ids
+
+
+def _times(table: Table, column: str) -> list[float | None]:
+    """Seconds since 1970 of every row, or None for all."""
+    given = table.columns.get(column, [None] * len(table.numbers))
+    if given.count(None) == len(given):
+        return given
+    return [_seconds(table, row, column, value) for row, value in enumerate(given)]
+
+
+def _seconds(table: Table, row: int, column: str, value: Any) -> float:
+    if isinstance(value, str):
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError:
+            remedy = 'write it as in "2013-11-06T00:00:25Z"'
+            raise table.problem(row, column, "seconds since 1970 or a date and time in ISO 8601", remedy) from None
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    if isinstance(value, bool | list | None):
+        raise table.problem(row, column, "a time, because other rows have one", "fill it in, or remove the row")
+    if not abs(value) < LATEST:
+        remedy = "divide milliseconds by 1000, microseconds by 1000000"
+        raise table.problem(row, column, f"seconds since 1970, below {LATEST:g}", remedy)
+    return float(value)
+
+
+def _records(table: Table, lists: Collection[str], without: Collection[str]) -> list[dict[str, Any]]:
+    """Every row as a mapping from column to value; what is missing is left out."""
+    columns = {
+        name: list(map(_split, column)) if name in lists else column
+        for name, column in table.columns.items()
+        if name not in without
+    }
+    if not columns:
+        return [{} for _ in table.numbers]
+    return [
+        {name: value for name, value in zip(columns, row, strict=True) if value is not None}
+        for row in zip(*columns.values(), strict=True)
+    ]
+
+
+def _split(value: Any) -> Any:
+    return [part for part in value.split("|") if part] if isinstance(value, str) else value

@@ -1,0 +1,175 @@
+"""Table files, CSV, Parquet and JSON-lines, as columns of plain Python values."""
+
+import json
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import pyarrow as pa
+from pyarrow import csv, parquet
+
+from coldstream.errors import InvalidInput, shown
+
+LARGEST = 1e300
+"""Beyond this a number cannot be calculated with."""
+
+_SCALARS = {str, int, bool, float, type(None)}
+_ELEMENTS = {str, int, bool}
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_DAY = 86400
+
+
+class Table(NamedTuple):
+    """The columns of a file. A value that is missing is None."""
+
+    path: Path
+    numbers: Sequence[int]
+    """The number of every row as an editor or a spreadsheet counts it."""
+    columns: Mapping[str, list[Any]]
+
+    def column(self, name: str, remedy: str) -> list[Any]:
+        """A column that has to be there."""
+        if name not in self.columns:
+            raise InvalidInput(f"{self.path}: no column {name!r}, it has {', '.join(self.columns) or 'none'}; {remedy}")
+        return self.columns[name]
+
+    def only(self, rows: Sequence[int]) -> "Table":
+        """Some of the rows, counted from 0."""
+        columns = {name: [column[row] for row in rows] for name, column in self.columns.items()}
+        return Table(self.path, [self.numbers[row] for row in rows], columns)
+
+    def problem(self, row: int, column: str, rule: str, remedy: str) -> InvalidInput:
+        """What to raise about one value."""
+        place, value = f"{self.path}, row {self.numbers[row]}", shown(self.columns[column][row])
+        return InvalidInput(f"{place}: {column} must be {rule}, got {value}; {remedy}")
+
+
+class _Reader(Protocol):
+    def __call__(self, path: Path, texts: Collection[str], ignore: Collection[str]) -> Table: ...
+
+
+def read_table(path: Path, texts: Collection[str] = (), ignore: Collection[str] = ()) -> Table:
+    """The table in a file. In CSV the columns in `texts` are left as they are written; those in `ignore` are not read."""
+    reader = READERS.get(path.suffix.lower())
+    if reader is None:
+        raise InvalidInput(f"{path}: unknown kind of file {path.suffix!r}; known are {', '.join(READERS)}")
+    if not path.is_file():
+        raise InvalidInput(f"{path}: no such file; give the path of a table ({', '.join(READERS)})")
+    try:
+        return _checked(reader(path, texts, ignore))
+    except InvalidInput:
+        raise
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise InvalidInput(f"{path} cannot be read ({str(error) or repr(error)}); write the file anew") from error
+
+
+def _read_csv(path: Path, texts: Collection[str], ignore: Collection[str]) -> Table:
+    separator = "\t" if path.suffix.lower() == ".tsv" else ","
+    table = csv.read_csv(
+        path,
+        csv.ReadOptions(use_threads=False),  # one thread, so that errors know their row
+        csv.ParseOptions(delimiter=separator, newlines_in_values=True),
+        csv.ConvertOptions(column_types=dict.fromkeys(texts, pa.string())),
+    )
+    columns = _plain_columns(path, table, ignore)
+    blank = {name: [None if value == "" else value for value in column] for name, column in columns.items()}
+    return Table(path, range(2, table.num_rows + 2), blank)
+
+
+def _read_parquet(path: Path, texts: Collection[str], ignore: Collection[str]) -> Table:  # noqa: ARG001 - a _Reader
+    with parquet.ParquetFile(path) as file:
+        table = file.read([name for name in file.schema_arrow.names if name not in ignore])
+    return Table(path, range(1, table.num_rows + 1), _plain_columns(path, table, ignore))
+
+
+def _read_json_lines(path: Path, texts: Collection[str], ignore: Collection[str]) -> Table:  # noqa: ARG001 - a _Reader
+    # Python's reader, because Arrow's takes a string that looks like a date for one, ids included.
+    rows, numbers = [], []
+    with open(path, encoding="utf-8-sig") as file:
+        for number, line in enumerate(file, 1):
+            if line.strip():
+                rows.append(_json_row(path, number, line))
+                numbers.append(number)
+    names = dict.fromkeys(name for row in rows for name in row if name not in ignore)
+    return Table(path, numbers, {name: [row.get(name) for row in rows] for name in names})
+
+
+READERS: Mapping[str, _Reader] = {
+    ".csv": _read_csv,
+    ".tsv": _read_csv,
+    ".parquet": _read_parquet,
+    ".jsonl": _read_json_lines,
+    ".ndjson": _read_json_lines,
+}
+
+
+def _json_row(path: Path, number: int, line: str) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+        if "\\u" in line:
+            json.dumps(row, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"{path}, row {number}: not valid JSON ({error}), got {shown(line)}; mend the line") from None
+    if not isinstance(row, dict):
+        raise InvalidInput(f'{path}, row {number}: must be an object, got {shown(row)}; write {{"column": value, …}}')
+    return row
+
+
+def _plain_columns(path: Path, table: pa.Table, ignore: Collection[str]) -> dict[str, list[Any]]:
+    for name, times in Counter(table.column_names).items():
+        if times > 1:
+            raise InvalidInput(f"{path}: column {name!r} is there {times} times; rename or remove all but one")
+    return {name: _plain(table[name]) for name in table.column_names if name not in ignore and not _is_index(name)}
+
+
+def _is_index(name: str) -> bool:
+    """Whether a column is the index that pandas writes unless told not to."""
+    return not name or name.startswith("__index_level_")
+
+
+def _plain(column: pa.ChunkedArray) -> list[Any]:
+    """The values of a column; dates and times become seconds, since 1970 or since midnight."""
+    kind, types = column.type, pa.types
+    if types.is_dictionary(kind):
+        return _plain(column.cast(kind.value_type))
+    if types.is_floating(kind) or types.is_decimal(kind):
+        return list(column.cast(pa.float64()).to_pylist())
+    if types.is_date(kind):
+        return [None if day is None else day * _DAY for day in column.cast(pa.date32()).cast(pa.int32()).to_pylist()]
+    if types.is_timestamp(kind) or types.is_time(kind) or types.is_duration(kind):
+        whole = column.cast(pa.int32() if kind.bit_width == 32 else pa.int64()).to_pylist()
+        return [None if ticks is None else ticks / _PER_SECOND[kind.unit] for ticks in whole]
+    return list(column.to_pylist())
+
+
+def _checked(table: Table) -> Table:
+    """The table, if it holds only what a field can be made of; NaN and nulls in lists count as missing."""
+    columns = dict(table.columns)
+    cleaned = table._replace(columns=columns)
+    for name, column in table.columns.items():
+        kinds = set(map(type, column))
+        if float in kinds:
+            columns[name] = [None if value != value else value for value in column]
+        if kinds & {int, float}:
+            _require_finite(cleaned, name)
+        if kinds - _SCALARS:
+            columns[name] = [_known_elements(cleaned, row, name) for row in range(len(column))]
+    return cleaned
+
+
+def _require_finite(table: Table, name: str) -> None:
+    for row, value in enumerate(table.columns[name]):
+        if isinstance(value, int | float) and not -LARGEST < value < LARGEST:
+            raise table.problem(row, name, "a finite number", "leave it empty if it is not known")
+
+
+def _known_elements(table: Table, row: int, name: str) -> Any:
+    value = table.columns[name][row]
+    if type(value) in _SCALARS:
+        return value
+    known = [element for element in value if element is not None] if isinstance(value, list) else [value]
+    if not isinstance(value, list) or not set(map(type, known)) <= _ELEMENTS:
+        rule = "a string, a number, true/false or a list of strings"
+        raise table.problem(row, name, rule, "convert the column (text to UTF-8), or ignore it")
+    return known
