@@ -1,0 +1,63 @@
+"""Items that the same users chose."""
+
+import math
+
+import numpy as np
+
+from coldstream.arrays import Doubles, Floats, Longs, grown
+from coldstream.baselines.parameter import checked_number
+from coldstream.baselines.past import Past
+from coldstream.baselines.recent_popularity import DecayedPopularity
+from coldstream.baselines.square import grown_square
+from coldstream.model.compiled import scan_kernel
+
+TIE = 1e-7
+"""Scores that differ by less count as equal: rounding may do that, and no two counts do."""
+
+
+class ItemKnn:
+    """The sum of an item's similarities to all items that the user had. Recent popularity breaks ties.
+
+    Items i and j that nᵢ and nⱼ users had, and nᵢⱼ had both, have similarity nᵢⱼ / (√(nᵢnⱼ) + shrinkage). The r-th latest
+    item of the user counts r^−recency. With 0 for both it is the plain sum of cosines.
+    """
+
+    def __init__(self, shrinkage: float = 20.0, recency: float = 1.0) -> None:
+        self._shrinkage = checked_number("shrinkage", shrinkage)
+        self._recency = checked_number("recency", recency)
+        self._popularity = DecayedPopularity()
+        self._counts: Floats = np.empty((0, 0), np.float32)
+        self._roots: Doubles = np.empty(0, np.float64)
+        self._items = 0
+
+    def grow(self, items: int, /) -> None:
+        self._counts = grown_square("item-knn", self._counts, items)
+        # An item that nobody had is similar to nothing, whatever its count is divided by but 0.
+        self._roots = grown(self._roots, items, 1.0)
+        self._popularity.grow(items)
+        self._items = items
+
+    def scores(self, past: Past, /) -> Doubles:
+        roots = self._roots[: self._items]
+        scores = _similarities(self._counts, roots, past.distinct, past.weights(self._recency), self._shrinkage)
+        scores += self._popularity.standings(below=TIE)
+        return scores
+
+    def learn(self, past: Past, item: int, /) -> None:
+        if item not in past:
+            had = past.distinct
+            self._counts[had, item] += 1
+            self._counts[item, had] += 1
+            self._counts[item, item] += 1
+            self._roots[item] = math.sqrt(self._counts[item, item])
+        self._popularity.learn(past, item)
+
+
+@scan_kernel
+def _similarities(counts: Floats, roots: Doubles, had: Longs, weights: Doubles, shrinkage: float) -> Doubles:
+    total = np.zeros(len(roots), np.float64)
+    for h in range(len(had)):
+        row, root, weight = counts[had[h]], roots[had[h]], weights[h]
+        for item in range(len(roots)):
+            total[item] += weight * row[item] / (root * roots[item] + shrinkage)
+    return total

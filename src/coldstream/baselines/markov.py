@@ -1,0 +1,31 @@
+"""Which item follows which."""
+
+import numpy as np
+
+from coldstream.arrays import Doubles
+from coldstream.baselines.past import Past
+from coldstream.baselines.recent_popularity import DecayedPopularity
+
+
+class Markov:
+    """How often an item was chosen right after the item that this user chose last. Recent popularity breaks ties."""
+
+    def __init__(self) -> None:
+        self._popularity = DecayedPopularity()
+        self._followers: dict[int, dict[int, int]] = {}
+
+    def grow(self, items: int, /) -> None:
+        self._popularity.grow(items)
+
+    def scores(self, past: Past, /) -> Doubles:
+        scores = self._popularity.standings(below=1.0)
+        followers = {} if past.last is None else self._followers.get(past.last, {})
+        items = np.fromiter(followers.keys(), np.int64, len(followers))
+        scores[items] += np.fromiter(followers.values(), np.float64, len(followers))
+        return scores
+
+    def learn(self, past: Past, item: int, /) -> None:
+        if past.last is not None:
+            followers = self._followers.setdefault(past.last, {})
+            followers[item] = followers.get(item, 0) + 1
+        self._popularity.learn(past, item)

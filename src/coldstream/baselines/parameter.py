@@ -1,0 +1,22 @@
+"""The numbers that a baseline is built with, checked."""
+
+from coldstream.arrays import plain
+from coldstream.errors import InvalidInput, shown
+
+_HIGHEST = 1e9
+
+
+def checked_number(name: str, value: object, lowest: float = 0.0) -> float:
+    """A number that is not below the lowest, and that nothing overflows with."""
+    number = plain(value)
+    if isinstance(number, bool) or not isinstance(number, int | float) or not lowest <= number <= _HIGHEST:
+        raise InvalidInput(f"{name} must be a number from {lowest:g} to {_HIGHEST:g}, got {shown(value)}")
+    return float(number)
+
+
+def checked_count(name: str, value: object) -> int:
+    """A whole number of at least 1."""
+    number = plain(value)
+    if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= _HIGHEST:
+        raise InvalidInput(f"{name} must be a whole number from 1 to {_HIGHEST:g}, got {shown(value)}")
+    return number

@@ -1,0 +1,24 @@
+"""How often every item was chosen."""
+
+import numpy as np
+
+from coldstream.arrays import Doubles, grown
+from coldstream.baselines.past import Past
+
+
+class Popularity:
+    """The number of choices of an item since the stream began."""
+
+    def __init__(self) -> None:
+        self._counts: Doubles = np.empty(0, np.float64)
+        self._items = 0
+
+    def grow(self, items: int, /) -> None:
+        self._counts = grown(self._counts, items)
+        self._items = items
+
+    def scores(self, _: Past, /) -> Doubles:
+        return self._counts[: self._items]
+
+    def learn(self, _: Past, item: int, /) -> None:
+        self._counts[item] += 1

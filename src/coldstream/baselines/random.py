@@ -1,0 +1,36 @@
+"""Chance: what any method has to beat."""
+
+import numpy as np
+
+from coldstream.arrays import Doubles
+from coldstream.baselines.past import Past
+from coldstream.model.compiled import kernel
+from coldstream.model.counter import hashed, key_of
+from coldstream.model.factorization_machine import checked_seed
+
+
+class Random:
+    """A random score for every item, drawn anew after every event: a function of seed, event number and item."""
+
+    def __init__(self, seed: int) -> None:
+        self._key = key_of(checked_seed(seed), "random")
+        self._items = 0
+        self._events = 0
+
+    def grow(self, items: int, /) -> None:
+        self._items = items
+
+    def scores(self, _: Past, /) -> Doubles:
+        return _drawn(self._key, self._events, self._items)
+
+    def learn(self, _: Past, __: int, /) -> None:
+        self._events += 1
+
+
+@kernel
+def _drawn(key: np.uint64, event: int, items: int) -> Doubles:
+    own = hashed(key, event)
+    drawn = np.empty(items, np.float64)
+    for item in range(items):
+        drawn[item] = hashed(own, item)
+    return drawn

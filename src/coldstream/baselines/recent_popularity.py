@@ -1,0 +1,69 @@
+"""How often every item was chosen lately: by counts that decay, or among a last few events."""
+
+import math
+
+import numpy as np
+
+from coldstream.arrays import Doubles, Longs, grown
+from coldstream.baselines.parameter import checked_count, checked_number
+from coldstream.baselines.past import Past
+
+_NEVER = -1.0
+"""Below the level of anything that was ever chosen."""
+
+
+class DecayedPopularity:
+    """The number of choices of an item, of which half are forgotten every `half_life` events.
+
+    A choice in event t counts 2^(t / half_life), so that forgetting touches nothing. What is kept is the logarithm to base 2
+    of the sum, the item's level, which neither overflows nor vanishes.
+    """
+
+    def __init__(self, half_life: float = 2000.0) -> None:
+        self._half_life = checked_number("half_life", half_life, lowest=1e-3)
+        self._levels: Doubles = np.empty(0, np.float64)
+        self._items = 0
+        self._events = 0
+        self._highest = 0.0
+
+    def grow(self, items: int, /) -> None:
+        self._levels = grown(self._levels, items, _NEVER)
+        self._items = items
+
+    def scores(self, _: Past, /) -> Doubles:
+        return self._levels[: self._items]
+
+    def learn(self, _: Past, item: int, /) -> None:
+        worth, level = self._events / self._half_life, float(self._levels[item])
+        self._levels[item] = worth if level == _NEVER else worth + math.log2(1.0 + 2.0 ** (level - worth))
+        self._highest = max(self._highest, float(self._levels[item]))
+        self._events += 1
+
+    def standings(self, below: float) -> Doubles:
+        """The items in the same order as numbers in [0, below): what breaks the ties of scores that differ by more."""
+        return (self._levels[: self._items] - _NEVER) * (below / (self._highest + 2.0))
+
+
+class WindowedPopularity:
+    """The number of choices of an item among the last `window` events."""
+
+    def __init__(self, window: int = 2000) -> None:
+        self._ring: Longs = np.zeros(checked_count("window", window), np.int64)
+        self._counts: Doubles = np.empty(0, np.float64)
+        self._items = 0
+        self._events = 0
+
+    def grow(self, items: int, /) -> None:
+        self._counts = grown(self._counts, items)
+        self._items = items
+
+    def scores(self, _: Past, /) -> Doubles:
+        return self._counts[: self._items]
+
+    def learn(self, _: Past, item: int, /) -> None:
+        place = self._events % len(self._ring)
+        if self._events >= len(self._ring):
+            self._counts[self._ring[place]] -= 1
+        self._ring[place] = item
+        self._counts[item] += 1
+        self._events += 1
