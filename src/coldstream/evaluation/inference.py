@@ -1,0 +1,137 @@
+"""A schema for a stream that comes without one, from what its values look like."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from coldstream.arrays import plain
+from coldstream.evaluation.prequential import untested
+from coldstream.events.event import Event
+from coldstream.events.stream import Stream
+from coldstream.features.fields import Attribute, Categories, Category, Field, Id, Number, TimePart
+from coldstream.features.schema import Schema
+
+FEW = 20
+"""Whole numbers of so many values at most, or of values that come so often each, are codes rather than quantities."""
+MANY = 50
+"""More distinct texts than this, in more than half of the rows, are descriptions rather than categories."""
+MILLISECONDS = 1e11
+"""Times from here on, the year 5138 in seconds, were counted in something shorter."""
+DAY = 86400
+
+
+class Inferred(NamedTuple):
+    """A schema, and a sentence for everything that was left out of it."""
+
+    schema: Schema
+    notes: list[str]
+
+
+def inferred_schema(stream: Stream) -> Inferred:
+    """A schema of ids, attributes, context and parts of the time.
+
+    Of the events only those before the test are looked at, except for the types of their values. What is known of users and
+    items is looked at as a whole.
+    """
+    past, notes = untested(stream).events, list[str]()
+    users, items = _columns(stream.users.values()), _columns(stream.items.values())
+    contexts, known = (_columns(event.context for event in events) for events in (stream.events, past))
+    user, item = _fields("user", users, users, notes), _fields("item", items, items, notes)
+    context = _fields("context", contexts, known, notes)
+    schema = Schema(
+        user=(Id(_free("id", user)), *user),
+        item=(Id(_free("id", item)), *item),
+        context=(*context, *(TimePart(_free(part, context), part=part) for part in _time_parts(past, notes))),
+        exclude_seen=not stream.repeats,
+    )
+    return Inferred(schema, notes)
+
+
+def only_declared(stream: Stream, schema: Schema) -> Stream:
+    """The stream with nothing but the attributes and context fields that a schema declares."""
+    user, item, context = (
+        {field.name for field in side if isinstance(field, Attribute)} for side in (schema.user, schema.item, schema.context)
+    )
+    return replace(
+        stream,
+        events=[
+            event if event.context.keys() <= context else replace(event, context=_kept(event.context, context))
+            for event in stream.events
+        ],
+        users={name: _kept(attributes, user) for name, attributes in stream.users.items()},
+        items={name: _kept(attributes, item) for name, attributes in stream.items.items()},
+    )
+
+
+def list_columns(schema: Schema) -> set[str]:
+    """The names of the fields whose values are lists: what `read_stream` splits where a file holds text."""
+    return {field.name for field in (*schema.user, *schema.item, *schema.context) if isinstance(field, Categories)}
+
+
+def _kept(record: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    return {name: raw for name, raw in record.items() if name in names}
+
+
+def _columns(records: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    columns: dict[str, list[Any]] = {}
+    for record in records:
+        for name, raw in record.items():
+            columns.setdefault(name, []).append(plain(raw))
+    return columns
+
+
+def _fields(side: str, columns: Mapping[str, list[Any]], known: Mapping[str, list[Any]], notes: list[str]) -> list[Field]:
+    """The fields of one side. Types are those of all values, all else is decided by the `known` ones."""
+    fields: list[Field] = []
+    for name, values in columns.items():
+        field = _field(name, set(map(type, values)), known.get(name, []))
+        if isinstance(field, str):
+            notes.append(f"{side} field {name!r} was left out: {field}")
+        else:
+            fields.append(field)
+    return fields
+
+
+def _field(name: str, types: set[type], known: Sequence[Any]) -> Field | str:
+    """The field that values of such types ask for, or why there is none."""
+    if types == {list}:
+        return Categories(name, normalize=True)
+    if types <= {int, float}:
+        if not known:
+            return "it is a number, and no event of the first 30 % shows its scale"
+        coded = types == {int} and len(set(known)) <= max(FEW, len(known) / FEW)
+        return Category(name) if coded else Number(name, bins=_deciles(known))
+    if types <= {str, bool, int}:
+        distinct = len(set(known))
+        if str in types and distinct > MANY and distinct > len(known) / 2:
+            return f"{distinct:,} different texts in {len(known):,} rows say nothing of what rows have in common"
+        return Category(name)
+    return "its values are of different kinds: " + ", ".join(sorted(kind.__name__ for kind in types))
+
+
+def _deciles(values: Sequence[float]) -> tuple[float, ...]:
+    return tuple(np.unique(np.quantile(np.array(values, np.float64), np.arange(1, 10) / 10)).tolist())
+
+
+def _time_parts(past: Sequence[Event], notes: list[str]) -> list[str]:
+    """The parts of the time that say something."""
+    times = [event.time for event in past if event.time is not None]
+    if not times:
+        return []
+    if max(map(abs, times)) >= MILLISECONDS:
+        notes.append("weekday and hour were left out: the times are not seconds; divide milliseconds by 1000")
+        return []
+    if all(time % DAY == 0 for time in times):
+        notes.append("the hour was left out: the times are whole days")
+        return ["weekday"]
+    return ["weekday", "hour"]
+
+
+def _free(name: str, fields: Iterable[Field]) -> str:
+    """A name that no field has: the data's own columns keep theirs."""
+    taken = {field.name for field in fields}
+    while name in taken:
+        name += "_"
+    return name

@@ -1,0 +1,141 @@
+"""Test, then learn: the past is learned, and every later event is first ranked and then learned."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import perf_counter_ns
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coldstream.arrays import Doubles, Longs
+from coldstream.errors import InvalidInput, shown
+from coldstream.evaluation.method import Method
+from coldstream.events.event import Event
+from coldstream.events.stream import Stream
+
+EVENTS_BETWEEN_ADVANCES = 256
+
+
+class Split(NamedTuple):
+    """Where the parts of a stream begin: the one learned in order, and the one tested. Training takes what is before."""
+
+    learned: int
+    tested: int
+
+
+def split(events: int) -> Split:
+    """The first int(.2 n) events train, the next int(.1 n) are learned in order, the rest is tested.
+
+    >>> split(21_201)
+    Split(learned=4240, tested=6360)
+    """
+    trained = int(0.2 * events)
+    return Split(trained, trained + int(0.1 * events))
+
+
+def untested(stream: Stream) -> Stream:
+    """The part of a stream that comes before the test: all that tuning may look at."""
+    return stream.first(split(len(stream.events)).tested)
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What one method did on one stream: a row per tested event, in order."""
+
+    first: int
+    """The place in the stream of the first event tested."""
+    rank: Doubles
+    """The expected rank of the item that was taken, from 0; ties count half."""
+    candidates: Longs
+    """How many items it was ranked among, itself included."""
+    new_user: NDArray[np.bool_]
+    """Whether the stream has no earlier event of the user, the untested part included."""
+    new_item: NDArray[np.bool_]
+    """Whether the stream has no earlier event of the item, the untested part included."""
+    recommend_ns: Longs
+    update_ns: Longs
+    train_ns: int
+    recommended: int
+    """How many different items were ever among the top n."""
+    registered: int
+    """How many items there were in the end."""
+
+
+def unwatched(done: int) -> None:
+    """Nobody waits for the trial."""
+
+
+def run_trial(method: Method, stream: Stream, top: int, advance: Callable[[int], None] = unwatched) -> Trial:
+    """Test, then learn. `advance` hears now and then how many events of the stream are done, and in the end that all are."""
+    if isinstance(top, bool) or not isinstance(top, int) or top < 1:
+        raise InvalidInput(f"top must be a whole number of 1 or more, got {shown(top)}")
+    if not stream.events:
+        raise InvalidInput(f"stream {stream.name!r} must have events, got {shown(stream.events)}")
+    arrivals = _Arrivals(method, stream)
+    first, train_ns = _learn_the_past(method, stream.events, top, arrivals)
+    advance(first)
+    tested, recommended = stream.events[first:], set[str]()
+    rank, candidates = np.zeros(len(tested)), np.zeros(len(tested), np.int64)
+    new_user, new_item = np.zeros(len(tested), np.bool_), np.zeros(len(tested), np.bool_)
+    recommend_ns, update_ns = np.zeros(len(tested), np.int64), np.zeros(len(tested), np.int64)
+    for t, event in enumerate(tested):
+        new_user[t], new_item[t] = arrivals.admit(event)
+        asked = perf_counter_ns()
+        best = method.recommend(event.user, top, context=event.context, time=event.time)
+        recommend_ns[t] = perf_counter_ns() - asked
+        recommended.update(best)
+        rank[t], candidates[t] = method.rank(event.user, event.item, context=event.context, time=event.time)
+        told = perf_counter_ns()
+        method.learn(event)
+        update_ns[t] = perf_counter_ns() - told
+        if (t + 1) % EVENTS_BETWEEN_ADVANCES == 0:
+            advance(first + t + 1)
+    advance(len(stream.events))
+    return Trial(
+        first=first,
+        rank=rank,
+        candidates=candidates,
+        new_user=new_user,
+        new_item=new_item,
+        recommend_ns=recommend_ns,
+        update_ns=update_ns,
+        train_ns=train_ns,
+        recommended=len(recommended),
+        registered=len(arrivals.items),
+    )
+
+
+def _learn_the_past(method: Method, events: Sequence[Event], top: int, arrivals: "_Arrivals") -> tuple[int, int]:
+    """Train, and learn in order. Returns where the test begins, and the nanoseconds of training."""
+    learned, tested = split(len(events))
+    for event in events[:tested]:
+        arrivals.admit(event)
+    started = perf_counter_ns()
+    method.train(events[:learned])
+    train_ns = perf_counter_ns() - started
+    for event in events[learned:tested]:
+        method.learn(event)
+    if tested:  # the first call may compile, which would count as time to recommend
+        method.recommend(events[0].user, top, context=events[0].context, time=events[0].time)
+    return tested, train_ns
+
+
+class _Arrivals:
+    """The users and items that have come so far."""
+
+    def __init__(self, method: Method, stream: Stream) -> None:
+        self.users: set[str] = set()
+        self.items: set[str] = set()
+        self._method, self._stream = method, stream
+
+    def admit(self, event: Event) -> tuple[bool, bool]:
+        """Let the user and the item of an event in, and say which of them came for the first time."""
+        new_user, new_item = event.user not in self.users, event.item not in self.items
+        if new_user:
+            self.users.add(event.user)
+            self._method.add_user(event.user, self._stream.users.get(event.user, {}))
+        if new_item:
+            self.items.add(event.item)
+            self._method.add_item(event.item, self._stream.items.get(event.item, {}))
+        return new_user, new_item

@@ -1,0 +1,82 @@
+"""The raw rank of every tested event, as Parquet."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from coldstream.arrays import Doubles, Longs
+from coldstream.errors import InvalidInput
+from coldstream.evaluation.atomic import atomic
+from coldstream.evaluation.study import Study
+
+_NAME = pa.dictionary(pa.int32(), pa.string())
+_COLUMNS = pa.schema(
+    {
+        "dataset": _NAME,
+        "method": _NAME,
+        "seed": pa.int64(),
+        "event": pa.int64(),
+        "rank": pa.float64(),
+        "candidates": pa.int64(),
+        "new_user": pa.bool_(),
+        "new_item": pa.bool_(),
+    }
+)
+
+
+class Key(NamedTuple):
+    """Which trial ranks are of."""
+
+    dataset: str
+    method: str
+    seed: int
+
+
+class Ranks(NamedTuple):
+    """What a trial has said of every tested event; `event` is its place in the stream."""
+
+    event: Longs
+    rank: Doubles
+    candidates: Longs
+    new_user: NDArray[np.bool_]
+    new_item: NDArray[np.bool_]
+
+
+def write_ranks(path: str | Path, studies: Sequence[Study]) -> None:
+    """Write the ranks of all trials, whole or not at all: one row group per trial."""
+    with atomic(path) as temporary, pq.ParquetWriter(temporary, _COLUMNS) as file:
+        for study in studies:
+            for method, seeds in study.trials.items():
+                for seed, trial in seeds.items():
+                    event = np.arange(trial.first, trial.first + len(trial.rank))
+                    ranks = Ranks(event, trial.rank, trial.candidates, trial.new_user, trial.new_item)
+                    table = _table(Key(study.stream.name, method, seed), ranks)
+                    file.write_table(table, row_group_size=len(table))
+
+
+def read_ranks(path: str | Path) -> dict[Key, Ranks]:
+    """The ranks that `write_ranks` wrote."""
+    try:
+        with pq.ParquetFile(path) as file:
+            groups = [file.read_row_group(number, columns=_COLUMNS.names) for number in range(file.num_row_groups)]
+    except (OSError, pa.ArrowException) as error:
+        raise InvalidInput(f"ranks {str(path)!r} cannot be read: {error}; give the path that was written") from error
+    return {_key(group): Ranks(*(group[name].to_numpy() for name in Ranks._fields)) for group in groups}
+
+
+def _table(key: Key, ranks: Ranks) -> pa.Table:
+    rows = len(ranks.rank)
+    names = {
+        side: pa.DictionaryArray.from_arrays(np.zeros(rows, np.int32), [getattr(key, side)])
+        for side in ("dataset", "method")
+    }
+    return pa.table(names | {"seed": np.full(rows, key.seed)} | ranks._asdict(), _COLUMNS)
+
+
+def _key(group: pa.Table) -> Key:
+    return Key(*(group[name][0].as_py() for name in Key._fields))

@@ -1,0 +1,108 @@
+"""A trial as one row of figures, rows as a JSON file, and what the rows of several seeds amount to."""
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypedDict
+
+import numpy as np
+
+from coldstream.evaluation import metrics
+from coldstream.evaluation.atomic import write_text
+from coldstream.evaluation.metrics import Spread
+from coldstream.evaluation.prequential import Trial
+from coldstream.evaluation.study import Study
+
+
+class Result(TypedDict):
+    """The figures of one method on one stream from one seed. What there is no event of is None."""
+
+    dataset: str
+    method: str
+    seed: int
+    top: int
+    window: int
+    events_tested: int
+    recall: float
+    recall_window_mean: float
+    recall_window_std: float
+    mpr: float
+    mrr: float
+    ndcg: float
+    coverage: float
+    new_user_recall: float | None
+    new_item_recall: float | None
+    recommend_us: float
+    """The mean over all tested events; so is `update_us`."""
+    update_us: float
+    new_user_mpr: float | None
+    new_item_mpr: float | None
+
+
+def row(trial: Trial, *, dataset: str, method: str, seed: int, top: int, window: int) -> Result:
+    """The figures of a trial; `top` is the one it was run with."""
+    rank, candidates, new_user, new_item = trial.rank, trial.candidates, trial.new_user, trial.new_item
+    moving = metrics.paper_recall([metrics.moving_recall(rank, top, window)])
+    return Result(
+        dataset=dataset,
+        method=method,
+        seed=seed,
+        top=top,
+        window=window,
+        events_tested=len(rank),
+        recall=metrics.recall(rank, top),
+        recall_window_mean=moving.mean,
+        recall_window_std=moving.deviation,
+        mpr=metrics.mpr(rank, candidates),
+        mrr=metrics.mrr(rank),
+        ndcg=metrics.ndcg(rank, top),
+        coverage=metrics.coverage(trial.recommended, trial.registered),
+        new_user_recall=_or_none(metrics.recall(rank[new_user], top)),
+        new_item_recall=_or_none(metrics.recall(rank[new_item], top)),
+        recommend_us=metrics.mean(trial.recommend_ns) / 1000,
+        update_us=metrics.mean(trial.update_ns) / 1000,
+        new_user_mpr=_or_none(metrics.mpr(rank[new_user], candidates[new_user])),
+        new_item_mpr=_or_none(metrics.mpr(rank[new_item], candidates[new_item])),
+    )
+
+
+def rows(study: Study) -> list[Result]:
+    """A row per method and seed."""
+    return [result for method in study.trials for result in _rows_of(study, method)]
+
+
+def write_rows(path: str | Path, results: Sequence[Result]) -> None:
+    """Write rows as a JSON list, whole or not at all."""
+    write_text(path, json.dumps(results, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def summary(study: Study, method: str) -> dict[str, Spread]:
+    """The figures of a method by their names in a row: the mean over seeds ± the deviation over seeds.
+
+    Two are not in a row: `recall_window`, the paper's figure, over time and seeds, and `train_s`, the time of training. A
+    figure that no seed has is nan, and so is a deviation over one seed.
+    """
+    results = _rows_of(study, method)
+    described = ("dataset", "method", "seed", "top", "window", "events_tested")
+    figures = {name: _over_seeds([dict(result)[name] for result in results]) for name in results[0] if name not in described}
+    figures["recall_window"] = metrics.paper_recall(study.recall_curves(method))
+    figures["train_s"] = _over_seeds([trial.train_ns / 1e9 for trial in study.trials[method].values()])
+    return figures
+
+
+def _rows_of(study: Study, method: str) -> list[Result]:
+    return [
+        row(trial, dataset=study.stream.name, method=method, seed=seed, top=study.top, window=study.window)
+        for seed, trial in study.trials[method].items()
+    ]
+
+
+def _over_seeds(figures: Sequence[Any]) -> Spread:
+    known = metrics.spread(np.array([figure for figure in figures if figure is not None], np.float64))
+    return known if len(figures) > 1 else Spread(known.mean, math.nan)
+
+
+def _or_none(figure: float) -> float | None:
+    """JSON knows no nan."""
+    return None if math.isnan(figure) else figure

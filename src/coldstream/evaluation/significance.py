@@ -1,0 +1,126 @@
+"""Whether one method is better than another, or only luckier.
+
+Two questions, two answers. McNemar's test asks whether the events that only A hit outnumber those that only B hit by more
+than chance would let them. It takes events for independent, which those of one user in a row are not; the block bootstrap
+does not, and says in addition how large a difference is.
+
+Seeds are no sample of events: they repeat the same events with another initialisation. So hits are never pooled over seeds,
+which would make any difference significant if only repeated often enough. McNemar's test is made for each seed that both
+methods have, and the answers are combined by a majority: with K seeds and k = K // 2 + 1, p is K/k times the k-th smallest.
+That is a p-value however the seeds depend on one another (Rüger 1978), never below the median seed's, and with one seed the
+p of that seed. The bootstrap averages hits and percentiles over seeds per event first.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coldstream.arrays import Doubles
+from coldstream.errors import InvalidInput
+from coldstream.evaluation.metrics import hits, percentiles
+from coldstream.evaluation.prequential import Trial
+
+BLOCK, RESAMPLES, CONFIDENCE = 200, 2000, 0.95
+
+
+class Interval(NamedTuple):
+    """Where a difference lies with 95 % confidence."""
+
+    low: float
+    high: float
+
+
+class Comparison(NamedTuple):
+    """Method a against method b: every difference is a's figure less b's."""
+
+    a: str
+    b: str
+    recall: float
+    recall_interval: Interval | None
+    """None where the stream is too short to be cut into two blocks; so is `mpr_interval`."""
+    mpr: float
+    mpr_interval: Interval | None
+    p: float
+
+
+def mcnemar(only_a: int, only_b: int) -> float:
+    """The p-value of McNemar's test with continuity correction, from how many events only one of the two hit."""
+    if only_a + only_b == 0:
+        return 1.0
+    return chi_squared_tail(max(abs(only_a - only_b) - 1, 0) ** 2 / (only_a + only_b))
+
+
+def chi_squared_tail(statistic: float) -> float:
+    """How likely χ² with one degree of freedom is to be as large."""
+    return math.erfc(math.sqrt(statistic / 2))
+
+
+def majority(p_values: Sequence[float]) -> float:
+    """One p-value from several that depend on one another in unknown ways: small only where most of them are."""
+    needed = len(p_values) // 2 + 1
+    return min(1.0, len(p_values) / needed * sorted(p_values)[needed - 1])
+
+
+def resampled_means(values: Doubles, block: int = BLOCK, resamples: int = RESAMPLES, seed: int = 0) -> Doubles:
+    """The means of columns of events, drawn again and again in whole blocks of consecutive events.
+
+    All columns see the same draws, so the differences between them are paired.
+    """
+    starts = np.arange(0, len(values), block)
+    sums = np.add.reduceat(values, starts, axis=0)
+    sizes = np.diff(starts, append=len(values))
+    even = np.full(len(starts), 1 / len(starts))
+    drawn = np.random.default_rng(seed).multinomial(len(starts), even, size=resamples).astype(np.float64)
+    means: Doubles = (drawn @ sums) / (drawn @ sizes)[:, None]
+    return means
+
+
+def pairwise(trials: Mapping[str, Mapping[int, Trial]], top: int) -> list[Comparison]:
+    """Every method against every later one; trials come by method and seed, all of the same events."""
+    hit = {name: {seed: hits(trial.rank, top) for seed, trial in seeds.items()} for name, seeds in trials.items()}
+    percentile = {
+        name: {seed: percentiles(trial.rank, trial.candidates) for seed, trial in seeds.items()}
+        for name, seeds in trials.items()
+    }
+    recalls, mprs = _Bootstrap(hit), _Bootstrap(percentile)
+    return [
+        Comparison(a, b, *recalls.difference(a, b), *mprs.difference(a, b), _mcnemar_over_seeds(a, hit[a], b, hit[b]))
+        for a, b in combinations(trials, 2)
+    ]
+
+
+class _Bootstrap:
+    """The mean of one figure per method, as it is and as it might have been."""
+
+    def __init__(self, figures: Mapping[str, Mapping[int, NDArray[Any]]]) -> None:
+        self._column = {name: column for column, name in enumerate(figures)}
+        # Streams that were generated anew for every seed differ in length by a little.
+        shortest = min(len(events) for seeds in figures.values() for events in seeds.values())
+        averaged = np.stack(
+            [np.mean([own[:shortest] for own in seeds.values()], axis=0) for seeds in figures.values()], axis=1
+        )
+        self._mean = averaged.mean(axis=0)
+        # One block drawn again and again is always the same, which says nothing.
+        self._resampled = resampled_means(averaged) if len(averaged) > BLOCK else None
+
+    def difference(self, a: str, b: str) -> tuple[float, Interval | None]:
+        a_column, b_column = self._column[a], self._column[b]
+        difference = float(self._mean[a_column] - self._mean[b_column])
+        if self._resampled is None:
+            return difference, None
+        tail = (1 - CONFIDENCE) / 2
+        low, high = np.quantile(self._resampled[:, a_column] - self._resampled[:, b_column], [tail, 1 - tail])
+        return difference, Interval(float(low), float(high))
+
+
+def _mcnemar_over_seeds(
+    a: str, a_hits: Mapping[int, NDArray[np.bool_]], b: str, b_hits: Mapping[int, NDArray[np.bool_]]
+) -> float:
+    common = [seed for seed in a_hits if seed in b_hits]
+    if not common:
+        raise InvalidInput(f"methods {a!r} and {b!r} have no seed in common; run both with the same seeds")
+    return majority([mcnemar(int((a_hits[s] & ~b_hits[s]).sum()), int((b_hits[s] & ~a_hits[s]).sum())) for s in common])

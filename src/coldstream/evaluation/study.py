@@ -1,0 +1,69 @@
+"""Several methods on one stream, each from several seeds: all that tables, figures and reports are made of."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from coldstream.arrays import Doubles
+from coldstream.errors import InvalidInput, shown
+from coldstream.evaluation.metrics import Spread, moving_recall
+from coldstream.evaluation.prequential import Trial
+from coldstream.events.stream import Stream
+
+
+class Facts(NamedTuple):
+    """What a stream is, in numbers."""
+
+    name: str
+    events: int
+    users: int
+    items: int
+    repeats: bool
+
+    @classmethod
+    def of(cls, stream: Stream) -> "Facts":
+        """The numbers of a stream: users and items are those that its events name."""
+        users, items = ({getattr(event, side) for event in stream.events} for side in ("user", "item"))
+        return cls(stream.name, len(stream.events), len(users), len(items), stream.repeats)
+
+
+class Published(NamedTuple):
+    """What a publication gives for a method: the moving recall, and MPR in percent."""
+
+    recall: Spread
+    mpr: Spread
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """The trials of methods on a stream, by method and seed. Validated when built."""
+
+    stream: Facts
+    top: int
+    window: int
+    trials: Mapping[str, Mapping[int, Trial]]
+    published: Mapping[str, Published] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("top", "window"):
+            if getattr(self, name) < 1:
+                raise InvalidInput(f"{name} must be 1 or more, got {shown(getattr(self, name))}")
+        lengths: dict[int, set[int]] = {}
+        for seeds in self.trials.values():
+            for seed, trial in seeds.items():
+                lengths.setdefault(seed, set()).add(len(trial.rank))
+        if not lengths or not all(self.trials.values()) or any(len(tested) != 1 for tested in lengths.values()):
+            given = {seed: sorted(tested) for seed, tested in lengths.items()}
+            raise InvalidInput(
+                "trials must hold a trial of every method, of one stream for every seed,"
+                f" got {shown(given)} tested events by seed"
+            )
+
+    @property
+    def tested(self) -> int:
+        """How many events all trials have tested, at least: each seed may have generated a stream of its own."""
+        return min(len(trial.rank) for seeds in self.trials.values() for trial in seeds.values())
+
+    def recall_curves(self, method: str) -> list[Doubles]:
+        """recall@N/T over time, one curve per seed."""
+        return [moving_recall(trial.rank, self.top, self.window) for trial in self.trials[method].values()]

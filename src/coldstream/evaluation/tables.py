@@ -1,0 +1,151 @@
+"""A study as tables of text: a row per method, the best of every column marked."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from coldstream.evaluation.metrics import Spread
+from coldstream.evaluation.results import summary
+from coldstream.evaluation.significance import Comparison, Interval, pairwise
+from coldstream.evaluation.study import Study
+
+Figures = Mapping[str, Mapping[str, Spread]]
+"""By method, and by the figure's name in `summary`."""
+
+
+class Cell(NamedTuple):
+    """A figure as text, its ± where it has one, and whether it is the best of its column."""
+
+    text: str
+    spread: str = ""
+    best: bool = False
+
+
+class Table(NamedTuple):
+    """Headings, and rows that begin with their name."""
+
+    headings: list[str]
+    rows: list[tuple[str, list[Cell]]]
+
+
+class Column(NamedTuple):
+    """What stands under a heading, and which end of it is best."""
+
+    heading: str
+    figure: str
+    digits: int
+    best: Callable[[list[float]], float] | None = None
+
+
+_TIMES = [Column("recommend, µs", "recommend_us", 1, min), Column("learn, µs", "update_us", 1, min)]
+
+
+def figures_of(study: Study) -> Figures:
+    """What every method's trials amount to, and what was published of it."""
+    return {method: summary(study, method) | _published(study, method) for method in study.trials}
+
+
+def results_table(study: Study, figures: Figures) -> Table:
+    """How good."""
+    columns = [
+        Column(f"recall@{study.top}", "recall", 4, max),
+        Column(f"recall@{study.top}/{study.window}", "recall_window", 4, max),
+        Column("MPR %", "mpr", 2, min),
+        Column("MRR", "mrr", 4, max),
+        Column(f"nDCG@{study.top}", "ndcg", 4, max),
+        Column("coverage", "coverage", 3, max),
+    ]
+    return _table(columns, figures)
+
+
+def newcomers_table(study: Study, figures: Figures) -> Table | None:
+    """How good for first-time users and items; None where the tested events have neither."""
+    columns = [
+        Column(f"recall@{study.top}, new users", "new_user_recall", 4, max),
+        Column("MPR %, new users", "new_user_mpr", 2, min),
+        Column(f"recall@{study.top}, new items", "new_item_recall", 4, max),
+        Column("MPR %, new items", "new_item_mpr", 2, min),
+    ]
+    occurring = [c for c in columns if not all(math.isnan(own[c.figure].mean) for own in figures.values())]
+    return _table(occurring, figures) if occurring else None
+
+
+def published_table(study: Study, figures: Figures) -> Table | None:
+    """What was published beside what is measured here; None where nothing was."""
+    known = {method: own for method, own in figures.items() if method in study.published}
+    return _table(_beside(study), known) if known else None
+
+
+def paper_table(study: Study, figures: Figures) -> Table:
+    """The paper's Table 2 beside ours, of the methods that it has: how good, and how fast."""
+    known = {method: own for method, own in figures.items() if method in study.published}
+    return _table([*_beside(study), *_TIMES], known)
+
+
+def _beside(study: Study) -> list[Column]:
+    window = f"recall@{study.top}/{study.window}"
+    return [
+        Column(f"{window}, published", "published_recall", 3),
+        Column(f"{window}, here", "recall_window", 3),
+        Column("MPR %, published", "published_mpr", 2),
+        Column("MPR %, here", "mpr", 2),
+    ]
+
+
+def timings_table(figures: Figures) -> Table:
+    """How fast."""
+    return _table([*_TIMES, Column("train, s", "train_s", 2, min)], figures)
+
+
+def comparisons(study: Study, figures: Figures) -> list[Comparison]:
+    """Every pair of methods, the one of better recall first, and the pairs of the best method before all others."""
+    ordered = sorted(study.trials, key=lambda method: -figures[method]["recall"].mean)
+    return pairwise({method: study.trials[method] for method in ordered}, study.top)
+
+
+def comparison_table(pairs: Sequence[Comparison]) -> Table:
+    """Differences, their intervals and p-values."""
+    headings = ["pair", "recall difference", "95 % interval", "MPR difference", "95 % interval", "McNemar p"]
+    return Table(headings, [(f"{pair.a} − {pair.b}", _compared(pair)) for pair in pairs])
+
+
+def _compared(pair: Comparison) -> list[Cell]:
+    return [
+        Cell(_signed(pair.recall, 4)),
+        Cell(_interval(pair.recall_interval, 4)),
+        Cell(_signed(pair.mpr, 2)),
+        Cell(_interval(pair.mpr_interval, 2)),
+        Cell(f"{pair.p:.4f}" if pair.p >= 0.0001 else "< 0.0001"),
+    ]
+
+
+def _interval(interval: Interval | None, digits: int) -> str:
+    return f"{_signed(interval.low, digits)} … {_signed(interval.high, digits)}" if interval else "–"
+
+
+def _signed(difference: float, digits: int) -> str:
+    return f"{difference:+.{digits}f}".replace("-", "−")
+
+
+def _published(study: Study, method: str) -> dict[str, Spread]:
+    known = study.published.get(method)
+    return {"published_recall": known.recall, "published_mpr": known.mpr} if known else {}
+
+
+def _table(columns: Sequence[Column], figures: Figures) -> Table:
+    cells = [_cells(column, [own[column.figure] for own in figures.values()]) for column in columns]
+    rows = [(method, list(own)) for method, own in zip(figures, zip(*cells, strict=True), strict=True)]
+    return Table(["method", *(column.heading for column in columns)], rows)
+
+
+def _cells(column: Column, values: Sequence[Spread]) -> list[Cell]:
+    texts = [_number(value.mean, column.digits) for value in values]
+    means = [value.mean for value in values if not math.isnan(value.mean)]
+    # Compared as they read: where two figures look the same, neither is shown as better. One figure alone is no best.
+    best = _number(column.best(means), column.digits) if column.best and len(means) > 1 else None
+    spreads = [f"± {_number(value.deviation, column.digits)}" if value.deviation >= 0 else "" for value in values]
+    return [Cell(text, spread, text == best) for text, spread in zip(texts, spreads, strict=True)]
+
+
+def _number(value: float, digits: int) -> str:
+    return "–" if math.isnan(value) else f"{value:,.{digits}f}"

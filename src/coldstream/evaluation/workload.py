@@ -1,0 +1,103 @@
+"""A stream, and how it is described to the recommenders under test."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TypeAlias
+
+from coldstream.evaluation.inference import inferred_schema, list_columns, only_declared
+from coldstream.events import datasets
+from coldstream.events.readers import read_stream
+from coldstream.events.stream import Stream
+from coldstream.features.fields import (
+    Categories,
+    Category,
+    Id,
+    LastAttribute,
+    LastTimePart,
+    Number,
+    TimePart,
+)
+from coldstream.features.schema import Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A stream with the schema of the default mode and that of the paper's machines."""
+
+    stream: Stream
+    schema: Schema
+    paper: Schema
+    notes: tuple[str, ...] = ()
+    """What a user should know of how the stream was read."""
+
+
+_VIEWER = (Id(), Number("age"), Number("sex"), Category("occupation"))
+_FILM = (Id(), Categories("genre"))
+_TWEETED_FILM = (*_FILM, Category("year"))
+_WEEKDAY = (TimePart("weekday"),)
+_PAPER_CONTEXT = (LastAttribute("last_genre", of="genre"), *_WEEKDAY, LastTimePart("last_weekday"))
+# Nobody comes twice: what is known of a visitor comes with the click.
+_CLICKS = Schema((), (Id(), Category("category")), (Number("age"), Number("sex"), Category("state")), exclude_seen=False)
+
+SCHEMAS: Mapping[str, tuple[Schema, Schema]] = {
+    # The schema of the default mode, and the paper's.
+    "ml-100k": (Schema(_VIEWER, _FILM, _WEEKDAY), Schema(_VIEWER, _FILM, _PAPER_CONTEXT)),
+    "ml-1m": (Schema(_VIEWER, _FILM, _WEEKDAY), Schema(_VIEWER, _FILM, _PAPER_CONTEXT)),
+    "movietweetings": (
+        Schema(item=_TWEETED_FILM, context=_WEEKDAY),
+        Schema(item=_TWEETED_FILM, context=_PAPER_CONTEXT),
+    ),
+    "clicks": (_CLICKS, _CLICKS),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A data set by its name; the seed is for one that is generated."""
+
+    name: str
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Somebody's own files."""
+
+    events: Path
+    users: Path | None = None
+    items: Path | None = None
+    schema: Path | None = None
+    columns: tuple[tuple[str, str], ...] = ()
+    ignore: tuple[str, ...] = ()
+    lists: tuple[str, ...] = ()
+    at_least: tuple[str, float] | None = None
+    repeats: bool | None = None
+
+
+Source: TypeAlias = Known | Files
+"""Where a workload comes from, small enough to be sent to every process."""
+
+
+@lru_cache(maxsize=2)
+def loaded(source: Source) -> Workload:
+    """The workload of a source."""
+    if isinstance(source, Known):
+        stream = datasets.load(source.name, seed=source.seed)
+        return Workload(stream, *SCHEMAS[source.name])
+    declared = None if source.schema is None else Schema.from_toml(source.schema)
+    stream = read_stream(
+        source.events,
+        source.users,
+        source.items,
+        columns=dict(source.columns),
+        ignore=source.ignore,
+        lists={*source.lists, *([] if declared is None else list_columns(declared))},
+        at_least=source.at_least,
+        repeats=source.repeats if declared is None or source.repeats is not None else not declared.exclude_seen,
+    )
+    if declared is None:
+        guessed = inferred_schema(stream)
+        return Workload(only_declared(stream, guessed.schema), guessed.schema, guessed.schema, tuple(guessed.notes))
+    return Workload(only_declared(stream, declared), declared, declared)
