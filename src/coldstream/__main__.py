@@ -1,0 +1,7 @@
+"""`python -m coldstream`."""
+
+import sys
+
+from coldstream.cli import main
+
+sys.exit(main())

@@ -1,0 +1,93 @@
+"""`coldstream evaluate`: any methods on any stream, test-then-learn."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from coldstream.cli.options import add_jobs, add_stream, source_of, whole
+from coldstream.cli.screen import ERR, show, trials_bar
+from coldstream.errors import InvalidInput
+from coldstream.evaluation import tables
+from coldstream.evaluation.atomic import check_writable
+from coldstream.evaluation.methods import METHODS, chosen
+from coldstream.evaluation.published import experiment
+from coldstream.evaluation.ranks import write_ranks
+from coldstream.evaluation.report import write_report
+from coldstream.evaluation.results import rows, write_rows
+from coldstream.evaluation.runs import Job, distinct, run_all
+from coldstream.evaluation.study import Facts, Study
+from coldstream.evaluation.workload import Known, Source, loaded
+
+DEFAULT_METHODS = "coldstream,popularity,recent-popularity"
+
+
+def add_to(commands: Any) -> None:
+    """Declare the command."""
+    known = "\n".join(f"  {name:18}{kind.summary}" for name, kind in METHODS.items())
+    parser = commands.add_parser(
+        "evaluate",
+        help="any methods on any stream: test, then learn",
+        description="Every event of the last 70 % is ranked before it is learned.",
+        epilog=f"methods:\n{known}\n\noptions follow the name: recent-popularity:half_life=500, coldstream:factors=16",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_stream(parser)
+    parser.add_argument("--methods", default=DEFAULT_METHODS, metavar="A,B,C", help=f"see below ({DEFAULT_METHODS})")
+    parser.add_argument("--seeds", type=whole, default=1, metavar="N", help="trials of every method, from seeds 0, 1, … (1)")
+    parser.add_argument("--top", type=whole, metavar="N", help="the length of a recommendation (10; clicks 1)")
+    parser.add_argument("--window", type=whole, metavar="T", help="events of the moving recall (3000; clicks 500)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write a list with one object per method and seed")
+    parser.add_argument("--report", type=Path, metavar="FILE.html", help="write a page with tables and figures")
+    parser.add_argument("--ranks", type=Path, metavar="FILE.parquet", help="write the rank of every tested event")
+    add_jobs(parser)
+    parser.set_defaults(run=_run)
+
+
+def _run(args: argparse.Namespace) -> int:
+    source = source_of(args)
+    methods = list(dict.fromkeys(name.strip() for name in args.methods.split(",") if name.strip()))
+    if not methods:
+        raise InvalidInput(f"--methods must name at least one method, got {args.methods!r}; known are {', '.join(METHODS)}")
+    for name in methods:
+        chosen(name)
+    for path in filter(None, (args.json, args.report, args.ranks)):
+        check_writable(path)
+    study = evaluated(source, methods, args.seeds, args.top, args.window, args.jobs)
+    _show(study)
+    if args.json:
+        write_rows(args.json, rows(study))
+    if args.ranks:
+        write_ranks(args.ranks, [study])
+    if args.report:
+        write_report(args.report, f"{study.stream.name}: test, then learn", [study])
+    return 0
+
+
+def evaluated(source: Source, methods: list[str], seeds: int, top: int | None, window: int | None, processes: int) -> Study:
+    """The study of some methods on a stream."""
+    workload = loaded(source)
+    for note in workload.notes:
+        ERR.print(f"note: {note}", markup=False)
+    settings = experiment(source.name if isinstance(source, Known) else "")
+    top, window = top or settings.top, window or settings.window
+    jobs = [Job(source, method, seed, top) for method in methods for seed in range(seeds)]
+    with trials_bar(workload.stream.name, len(distinct(jobs)) * len(workload.stream.events)) as bar:
+        trials = run_all(jobs, processes, bar)
+    found: dict[str, dict[int, Any]] = {method: {} for method in methods}
+    for job, trial in zip(jobs, trials, strict=True):
+        found[job.method][job.seed] = trial
+    return Study(Facts.of(workload.stream), top, window, found)
+
+
+def _show(study: Study) -> None:
+    figures = tables.figures_of(study)
+    stream = study.stream
+    about = (
+        f"{stream.name}: {stream.events:,} events, {stream.users:,} users, {stream.items:,} items; {study.tested:,} tested"
+    )
+    show(tables.results_table(study, figures), about)
+    if newcomers := tables.newcomers_table(study, figures):
+        show(newcomers, "first-time users and items")
+    show(tables.timings_table(figures), "time")
+    if len(study.trials) > 1:
+        show(tables.comparison_table(tables.comparisons(study, figures)), "pairs: the first less the second")

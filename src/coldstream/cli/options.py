@@ -1,0 +1,84 @@
+"""Options that several commands take."""
+
+import argparse
+import os
+from pathlib import Path
+
+from coldstream.errors import InvalidInput
+from coldstream.evaluation.workload import Files, Known, Source
+from coldstream.events.datasets import DATASETS
+
+
+def whole(text: str) -> int:
+    """A whole number of 1 or more."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number of 1 or more, got {text!r}")
+    return int(text)
+
+
+def add_stream(parser: argparse.ArgumentParser) -> None:
+    """Where the stream comes from: a name, or files."""
+    names = ", ".join(DATASETS)
+    parser.add_argument("dataset", nargs="?", metavar="DATASET", help=f"a data set by its name: {names}")
+    own = parser.add_argument_group("your own stream, instead of a data set (CSV, TSV, Parquet or JSON-lines)")
+    own.add_argument("--events", type=Path, metavar="FILE", help="events: columns user, item, and if there is one time")
+    own.add_argument("--users", type=Path, metavar="FILE", help="a table of users and their attributes")
+    own.add_argument("--items", type=Path, metavar="FILE", help="a table of items and their attributes")
+    own.add_argument("--schema", type=Path, metavar="FILE.toml", help="the schema; inferred from the columns if left out")
+    own.add_argument(
+        "--column",
+        action="append",
+        default=[],
+        metavar="ROLE=NAME",
+        help="what the files call user, item or time: user=user_id",
+    )
+    own.add_argument("--ignore", action="append", default=[], metavar="NAME", help="a column that is not to be read")
+    own.add_argument("--list", action="append", default=[], metavar="NAME", help='a column of lists, separated by "|"')
+    own.add_argument("--at-least", metavar="NAME=NUMBER", help="keep the events with so much of a column: rating=4")
+    own.add_argument(
+        "--repeats",
+        action=argparse.BooleanOptionalAction,
+        help="whether users choose the same items again, which then stay candidates; found out if left out",
+    )
+    parser.add_argument("--data-seed", type=int, default=0, metavar="N", help="of a data set that is generated (0)")
+
+
+def add_jobs(parser: argparse.ArgumentParser) -> None:
+    """How many processes."""
+    parser.add_argument("--jobs", type=whole, default=os.cpu_count() or 1, metavar="N", help="processes (one per core)")
+
+
+def source_of(args: argparse.Namespace) -> Source:
+    """The stream that was asked for."""
+    if (args.dataset is None) == (args.events is None):
+        raise InvalidInput("give either the name of a data set or --events FILE")
+    if args.dataset is not None:
+        if args.dataset not in DATASETS:
+            raise InvalidInput(f"data set must be one of {', '.join(DATASETS)}, got {args.dataset!r}; or use --events FILE")
+        return Known(args.dataset, args.data_seed)
+    return Files(
+        args.events,
+        args.users,
+        args.items,
+        args.schema,
+        tuple(_pair("--column", given) for given in args.column),
+        tuple(args.ignore),
+        tuple(args.list),
+        None if args.at_least is None else _threshold(args.at_least),
+        args.repeats,
+    )
+
+
+def _pair(option: str, given: str) -> tuple[str, str]:
+    name, equals, value = given.partition("=")
+    if not (name and equals and value):
+        raise InvalidInput(f"{option} must be NAME=VALUE, got {given!r}")
+    return name, value
+
+
+def _threshold(given: str) -> tuple[str, float]:
+    name, value = _pair("--at-least", given)
+    try:
+        return name, float(value)
+    except ValueError:
+        raise InvalidInput(f"--at-least must be NAME=NUMBER, got {given!r}") from None

@@ -1,0 +1,89 @@
+"""What commands show: tables, and bars of progress while people wait."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table as RichTable
+
+from coldstream.evaluation.tables import Table
+
+# Where output goes to a file, a table may be as wide as it needs to be.
+OUT = Console(width=None if Console().is_terminal else 200, highlight=False)
+ERR = Console(stderr=True, highlight=False)
+
+
+class Advance(Protocol):
+    """Hears how many events each of several jobs has done."""
+
+    def __call__(self, number: int, done: int, /) -> None:
+        """So many events of the job of this number are done."""
+
+
+def show(table: Table, title: str = "") -> None:
+    """Print a table; the best of every column in bold."""
+    shown = RichTable(
+        title=title or None, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0)
+    )
+    for number, heading in enumerate(table.headings):
+        shown.add_column(heading, justify="right" if number else "left", no_wrap=True)
+    for name, cells in table.rows:
+        shown.add_row(name, *(_marked(" ".join(filter(None, (cell.text, cell.spread))), cell.best) for cell in cells))
+    OUT.print(shown)
+    OUT.print()
+
+
+def _marked(text: str, best: bool) -> str:
+    return f"[bold]{text}[/bold]" if best else text
+
+
+@contextmanager
+def trials_bar(label: str, events: int) -> Iterator[Advance]:
+    """A bar over all events of several jobs, on the terminal only."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=ERR, transient=True, disable=not ERR.is_terminal) as bar:
+        task = bar.add_task(label, total=events)
+        done: dict[int, int] = {}
+
+        def advance(number: int, count: int, /) -> None:
+            done[number] = count
+            bar.update(task, completed=sum(done.values()))
+
+        yield advance
+
+
+@contextmanager
+def download_bar() -> Iterator["Download"]:
+    """A bar per file that is being downloaded."""
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=ERR, disable=not ERR.is_terminal) as bar:
+        yield Download(bar)
+
+
+class Download:
+    """Told of a download as it goes."""
+
+    def __init__(self, bar: Progress) -> None:
+        self._bar, self._tasks = bar, dict[str, object]()
+
+    def __call__(self, file: str, done: int, total: int | None) -> None:
+        """So many bytes of a file are here."""
+        if file not in self._tasks:
+            self._tasks[file] = self._bar.add_task(file, total=total)
+        self._bar.update(self._tasks[file], completed=done, total=total)  # type: ignore[arg-type]
