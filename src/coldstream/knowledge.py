@@ -15,7 +15,7 @@ from coldstream.catalogue.catalogue import Catalogue
 from coldstream.catalogue.contrast import Draws, learn_epoch, learn_event
 from coldstream.catalogue.neighbours import neighbours_of
 from coldstream.catalogue.shapes import Person
-from coldstream.catalogue.trends import trends_of
+from coldstream.catalogue.trends import copied, trends_of
 from coldstream.config import Hyperparameters
 from coldstream.errors import Diverged
 from coldstream.events.event import Event
@@ -31,7 +31,7 @@ from coldstream.model.compiled import direct
 from coldstream.model.counter import key_of, shuffled
 from coldstream.model.factorization_machine import FactorizationMachine
 from coldstream.model.kernels import fold
-from coldstream.training import batch_of, count_in_order
+from coldstream.training import batch_of, count_in_order, replayed
 
 _learn_event, _fold = direct(learn_event), direct(fold)
 
@@ -86,7 +86,7 @@ class Knowledge:
 
     def remove_item(self, item: str) -> None:
         """Take an item out and wipe its id column."""
-        place = self.catalogue.remove(item)
+        place = self.catalogue.remove(item, self.events)
         feature = self.encoder.own_feature("item", item)
         if feature is not None:
             self.machine.parameters.release(self.encoder.vocabulary.release_near(*feature, place))
@@ -161,11 +161,13 @@ class Knowledge:
 
     def train(self, events: Sequence[Event], epochs: int) -> None:
         """Epochs over events in order of time. Where it raises, what it changed has to be restored."""
-        contexts, slots, numbers, pasts = [], [], [], []
+        contexts, slots, numbers, pasts, came = [], [], [], [], []
         number = {user: n for n, user in enumerate(dict.fromkeys(event.user for event in events))}
         before = [Seen(*self.users.get(user, NOBODY).seen.distinct()) for user in number]
         clock = self.events
+        untried = self.catalogue.items.trends.untried.copy()
         for event in events:  # in order: a context is what was known before its event
+            came.append(event.item not in self.catalogue)
             context, slot = self.admit_event(event)
             self._settle()
             contexts.append(context)
@@ -176,7 +178,10 @@ class Knowledge:
         seen = [self.users[user].seen.slots() for user in number]
         parameters, items = self.machine.parameters, self.catalogue.items
         parameters.make_room(self.most_touched(max(len(context.column) for context in contexts)))
-        batch = batch_of(items, contexts, np.array(slots, np.int32), np.array(numbers, np.int32), seen, clock)
+        chosen_slots = np.array(slots, np.int32)
+        before_batch = copied(items.trends)._replace(untried=untried)
+        replay = replayed(before_batch, chosen_slots, np.array(came, np.uint8), clock)
+        batch = batch_of(items, contexts, chosen_slots, np.array(numbers, np.int32), seen, replay)
         # The paper adapts λ in the stream only; the per-field λ has no start worth keeping.
         rule = self.machine.rule._replace(adapt=self.hyperparameters.regularization != "paper")
         n = len(events)
@@ -189,8 +194,7 @@ class Knowledge:
             failed = learn_epoch(parameters.theta, parameters.memory, rule, items, own, batch, ties, order)
             if failed >= 0:
                 raise Diverged(self.machine.divergence(f"training on {_named(events[order[failed]])}"))
-        for e, slot in enumerate(slots):
-            self.catalogue.count_trend(slot, clock + e)
+        self.catalogue.adopt(replay.trends)
         self.catalogue.rebuild(parameters.theta)
 
     def admit_event(self, event: Event) -> tuple[Sparse, int]:
@@ -269,7 +273,7 @@ class Knowledge:
         if self.encoder.vocabulary.fresh:
             self.machine.take_up()
         note = self.encoder.history.note(item, attributes)
-        self.catalogue.put(self.machine.parameters.theta, item, own, shared, attributes, note)
+        self.catalogue.put(self.machine.parameters.theta, item, own, shared, attributes, note, self.events)
 
     def _settle(self) -> None:
         """What was admitted stays."""

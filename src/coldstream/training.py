@@ -1,14 +1,15 @@
 """Step 1, batch training: epochs over known events, reshuffled, at the speed of the kernels."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from coldstream.arrays import Floats, Integers, Longs
+from coldstream.arrays import Flags, Floats, Integers, Longs
 from coldstream.catalogue.catalogue import Catalogue
 from coldstream.catalogue.contrast import Batch, Draws, Ties, ties_before
 from coldstream.catalogue.neighbours import TIES
-from coldstream.catalogue.shapes import Items, Person
+from coldstream.catalogue.shapes import Items, Person, Trends
 from coldstream.catalogue.trends import replay_touches
 from coldstream.features.sparse import Sparse, joined
 from coldstream.features.users import Seen
@@ -17,15 +18,27 @@ from coldstream.model.compiled import direct
 _ties_before = direct(ties_before)
 
 
+class Replay(NamedTuple):
+    """What the trends were during a batch, and what they are after it."""
+
+    trends: Trends
+    level: Floats  # (n, H): of the item, after each event
+    guess: Floats  # (n, H): of a newcomer, before each
+    clock: int  # of the first event
+
+
+def replayed(trends: Trends, slots: Integers, came: Flags, clock: int) -> Replay:
+    """Count a batch for the trends in order of time, on these trends; `came` says which items came with their event."""
+    level, guess = (np.zeros((len(slots), len(trends.rate)), np.float32) for _ in range(2))
+    if len(trends.rate):
+        replay_touches(trends, slots, came, clock, level, guess)
+    return Replay(trends, level, guess, clock)
+
+
 def batch_of(
-    items: Items, contexts: Sequence[Sparse], slots: Integers, users: Integers, had: Sequence[Integers], clock: int
+    items: Items, contexts: Sequence[Sparse], slots: Integers, users: Integers, had: Sequence[Integers], replay: Replay
 ) -> Batch:
     """Events in order of time, encoded once: contexts, item slots, user numbers, and what each user had in the end."""
-    trends = items.trends
-    level: Floats = np.zeros((len(slots), len(trends.rate)), np.float32)
-    if len(trends.rate):
-        copy = trends._replace(level=trends.level.copy(), clock=trends.clock.copy())
-        replay_touches(copy, slots, clock, level)
     return Batch(
         offset=_offsets([len(context.column) for context in contexts]),
         x=joined(*contexts),
@@ -35,8 +48,9 @@ def batch_of(
         had=np.concatenate(had),
         touch_offset=_offsets(np.bincount(slots, minlength=len(items.own)).tolist()),
         touch=np.argsort(slots, kind="stable").astype(np.int32),
-        level=level,
-        clock=clock,
+        level=replay.level,
+        guess=replay.guess,
+        clock=replay.clock,
     )
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coldstream import Event, Id, Recommender, Schema, Trend
-from coldstream.catalogue.trends import EPSILON, count_touch, trend_value, trends_of
+from coldstream.catalogue.trends import EPSILON, count_touch, enter, trend_value, trends_of
 from coldstream.model.compiled import kernel
 
 HALF_LIVES = [2.0, 50.0]
@@ -19,23 +19,85 @@ def value_of(trends, slot, h, clock):
     return trend_value(trends, slot, h, clock)
 
 
-def definition(touches: list[int], half_life: float, now: int) -> float:
-    count = sum(2.0 ** (-(now - touch) / half_life) for touch in touches if touch < now)
+def level(count: float) -> float:
     return math.log(max(count, EPSILON) / EPSILON)
 
 
-@given(st.lists(st.integers(0, 2), min_size=1, max_size=60))
-def test_values_follow_the_definition(stream: list[int]) -> None:
+def definition(touches: list[int], half_life: float, now: int) -> float:
+    return level(sum(2.0 ** (-(now - touch) / half_life) for touch in touches if touch < now))
+
+
+def newcomer(stream: list[int], came: list[int], slot: int, half_life: float, now: int) -> float:
+    """Untried items chosen over fresh untried items there were, both fading with the half-life, × half-life / log 2."""
+    chosen = there = 0.0
+    for t in range(now):
+        untried = [other for other in range(len(came)) if came[other] <= t and other not in stream[:t]]
+        fresh = sum(2.0 ** (-(t - came[other]) / min(HALF_LIVES)) for other in untried)
+        worth = 2.0 ** (-(now - 1 - t) / half_life)
+        chosen, there = chosen + worth * (stream[t] in untried), there + worth * fresh
+    guess = level(chosen / (there + 1) * half_life / math.log(2)) if now else 0.0
+    return max(guess - math.log(2) / min(HALF_LIVES) * (now - came[slot]), 0)
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=60), st.lists(st.integers(0, 40), min_size=6, max_size=6))
+def test_values_follow_the_definition(stream: list[int], wait: list[int]) -> None:
+    # An item comes at some time, at the latest with its first event.
+    came = [min(wait[slot], stream.index(slot) if slot in stream else 99) for slot in range(6)]
     trends = trends_of(HALF_LIVES, [0, 1], False)
-    trends = trends._replace(level=np.full((3, 2), -np.inf, np.float32), clock=np.zeros(3, np.int64))
+    own = {"level": np.full((6, 2), -np.inf, np.float32), "clock": np.zeros(6, np.int64), "times": np.zeros(6, np.int32)}
+    trends = trends._replace(**own)
     for now, slot in enumerate(stream):
-        for other in range(3):
+        for other in range(6):
+            if came[other] == now:
+                enter(trends, other, now)
+        for other in range(6):
             touches = [t for t, s in enumerate(stream[:now]) if s == other]
             for h, half_life in enumerate(HALF_LIVES):
-                # A count at clock t is as of just after event t: what event `now` sees has decayed since.
-                expected = definition(touches, half_life, now)
+                if touches:  # a count at clock t is as of just after event t: what event `now` sees has decayed since
+                    expected = definition(touches, half_life, now)
+                elif came[other] <= now:
+                    expected = newcomer(stream, came, other, half_life, now)
+                else:
+                    continue
                 assert value_of(trends, other, h, now) == pytest.approx(expected, abs=2e-4)
         count_touch(trends, slot, now)
+
+
+def test_a_removed_item_is_no_newcomer_any_more() -> None:
+    recommender = Recommender(Schema(item=[Id(), Trend("hot", 20)], exclude_seen=False), seed=1)
+    for item in ("a", "b", "c"):
+        recommender.put_item(item)
+
+    def untried() -> float:
+        return float(recommender._known.catalogue.items.trends.untried[0])
+
+    assert untried() == 3
+    recommender.learn(Event("u", "a"))
+    fresh = 2.0 ** (-1 / 20)
+    assert untried() == pytest.approx(2 * fresh)
+    recommender.remove_item("b")
+    assert untried() == pytest.approx(fresh)
+    recommender.remove_item("a")
+    assert untried() == pytest.approx(fresh)
+    recommender.put_item("b")
+    assert untried() == pytest.approx(1 + fresh)
+
+
+def test_newcomers_are_as_hot_as_newcomers_were() -> None:
+    """Where new items are chosen at once, the next one is expected to be; where they never are, it is not."""
+    places = {}
+    for welcome in (True, False):
+        recommender, rng = Recommender(Schema(exclude_seen=False), seed=1), np.random.default_rng(0)
+        for item in range(50):
+            recommender.put_item(f"old {item}")
+        for n in range(400):
+            recommender.put_item(f"new {n}")
+            chosen = f"new {n}" if welcome and n % 2 else f"old {rng.integers(50)}"
+            recommender.learn(Event(f"u{n % 7}", chosen))
+        recommender.put_item("newest")
+        rank = recommender.rank("somebody", "newest")
+        places[welcome] = rank.position / rank.candidates
+    assert places[True] < 0.02 < places[False]
 
 
 def test_a_trend_follows_the_stream_and_lifts_what_is_hot() -> None:

@@ -6,14 +6,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coldstream.arrays import Flags, Floats, Integers, checked_columns, frozen, grown
+from coldstream.arrays import Doubles, Flags, Floats, Integers, checked_columns, frozen, grown
 from coldstream.catalogue.index import Index, MaterialisedIndex, SignatureIndex
 from coldstream.catalogue.neighbours import add_ties, count_choice, restored, take_out, ties, with_room, with_slot
 from coldstream.catalogue.neighbours import state as neighbours_state
 from coldstream.catalogue.ranking import RANK_RULES, Merit, Rank, best, rank_of
 from coldstream.catalogue.shapes import Items, Neighbours, Person, Trends
 from coldstream.catalogue.signatures import Signatures
-from coldstream.catalogue.trends import NO_COUNT, count_touch
+from coldstream.catalogue.trends import NO_COUNT, count_touch, enter, leave
 from coldstream.config import RankRule
 from coldstream.features.history import Note
 from coldstream.features.sparse import Sparse
@@ -34,6 +34,8 @@ class Mark(NamedTuple):
     births: int
     unsorted: int
     signatures: int
+    trend: tuple[Floats, int, int] | None  # level, clock and times of that slot
+    untried: Doubles
 
 
 class Catalogue:
@@ -96,7 +98,9 @@ class Catalogue:
 
     # What changes
 
-    def put(self, theta: Theta, item: str, own: int, shared: Sparse, attributes: Mapping[str, Any], note: Note) -> int:
+    def put(
+        self, theta: Theta, item: str, own: int, shared: Sparse, attributes: Mapping[str, Any], note: Note, clock: int
+    ) -> int:
         """Add an item, or give it other attributes; its slot."""
         slot = self._slots.get(item)
         if slot is None:
@@ -107,6 +111,7 @@ class Catalogue:
             self._append_live(slot)
             self.items.born[slot] = self._births
             self.items.neighbours.chosen[slot] = 0
+            enter(self.items.trends, slot, clock)
             self._births += 1
             self._unsorted += 1
         self.attributes[slot], self.notes[slot] = attributes, note
@@ -116,13 +121,14 @@ class Catalogue:
         self._index.put(theta, self.items, slot)
         return slot
 
-    def remove(self, item: str) -> int:
+    def remove(self, item: str, clock: int) -> int:
         """Take an item out, and its trend and its neighbours with it; the place in the scan it lived in."""
         slot = self._slots[item]
         place = int(self.items.signature[slot])
         self._index.remove(slot)
         self._signatures.drop(int(self.items.signature[slot]))
         self.items.own[slot] = self.items.signature[slot] = -1
+        leave(self.items.trends, slot, clock)
         self.items.trends.level[slot] = NO_COUNT
         take_out(self.items.neighbours, slot)
         self.attributes[slot], self.notes[slot] = {}, ()
@@ -140,11 +146,17 @@ class Catalogue:
             return None
         slot = self._slots.get(item)
         born = None if slot is None else int(self.items.born[slot])
-        return Mark(born, self._births, self._unsorted, self._signatures.count)
+        trends = self.items.trends
+        trend = None if slot is None else (trends.level[slot].copy(), trends.clock[slot], trends.times[slot])
+        return Mark(born, self._births, self._unsorted, self._signatures.count, trend, trends.untried.copy())
 
     def take_back(self, item: str, mark: Mark) -> None:
         """Undo the put of an item that was not live."""
-        self.remove(item)
+        self.remove(item, 0)
+        slot, trends = self._slots[item], self.items.trends
+        trends.untried[:] = mark.untried
+        if mark.trend is not None:
+            trends.level[slot], trends.clock[slot], trends.times[slot] = mark.trend
         self._births, self._unsorted = mark.births, mark.unsorted
         self._signatures.shrink(mark.signatures)
         self.items = self.items._replace(shared=self._signatures.view())
@@ -193,6 +205,10 @@ class Catalogue:
         if len(self.items.trends.rate):
             _count_touch(self.items.trends, slot, clock)
 
+    def adopt(self, trends: Trends) -> None:
+        """Take over trends that were counted on a copy."""
+        self.items = self.items._replace(trends=trends)
+
     def count_neighbours(self, slot: int, past: Integers) -> None:
         """One more choice of an item, after these, for its neighbours."""
         if self.has_neighbours:
@@ -210,7 +226,9 @@ class Catalogue:
         own = own[own >= 0]
         shared = self._signatures.features(int(items.signature[slot]))
         elapsed = np.float32(clock - trends.clock[slot]) if len(trends.rate) else np.float32(0)
-        levels = np.maximum(trends.level[slot] - trends.rate * elapsed, np.float32(0))
+        counted = trends.level[slot] - trends.rate * elapsed
+        newcomer = trends.guess - np.float32(trends.fade) * elapsed
+        levels = np.maximum(counted if trends.times[slot] else newcomer, np.float32(0))
         tied = ties(items.neighbours, person, np.array([slot], np.int32))[0]
         ties_shown = (tied > 0) & (items.neighbours.column >= 0)
         columns = [own, shared.column, trends.column[levels > 0], items.neighbours.column[ties_shown]]
@@ -273,6 +291,10 @@ class Catalogue:
             "value": np.concatenate([np.zeros(0, np.float32), *(f.value for f in held)]),
             "level": self.items.trends.level[:slots].copy(),
             "clock": self.items.trends.clock[:slots].copy(),
+            "times": self.items.trends.times[:slots].copy(),
+            "untried": self.items.trends.untried.copy(),
+            "newcomers": self.items.trends.newcomers.copy(),
+            "guess": self.items.trends.guess.copy(),
             **neighbours_state(self.items.neighbours, slots),
         }
 
@@ -286,8 +308,10 @@ class Catalogue:
         signature = checked_columns("signature", arrays["signature"], -1, document["signatures"])
         shared = checked_columns("column", arrays["column"], 0, columns)
         lengths = checked_columns("length", arrays["length"], 0, len(shared) + 1)
+        times = checked_columns("times", arrays["times"], 0, 2**31 - 1)
         value, level = arrays["value"], arrays["level"]
-        fit = len(np.unique(live)) == len(live) and {slots} == {len(a) for a in (own_columns, signature, lengths, level)}
+        by_slot = (own_columns, signature, lengths, level, times)
+        fit = len(np.unique(live)) == len(live) and {slots} == {len(array) for array in by_slot}
         fit = fit and value.dtype == np.float32 and len(value) == len(shared) == lengths.sum()
         if not fit or np.isnan(level).any() or not np.isfinite(value).all() or (signature[live] < 0).any():
             raise ValueError("the arrays of the catalogue do not fit together")
@@ -305,6 +329,9 @@ class Catalogue:
         self._births, self._unsorted = document["births"], document["unsorted"]
         self.items.trends.level[: len(self.ids)] = level
         self.items.trends.clock[: len(self.ids)] = arrays["clock"]
+        self.items.trends.times[: len(self.ids)] = times
+        for name in ("untried", "newcomers", "guess"):
+            getattr(self.items.trends, name)[:] = arrays[name]
         neighbours = restored(self.items.neighbours, slots, live, arrays)
         self.items = self.items._replace(shared=self._signatures.view(), neighbours=neighbours)
         self.materialised = bool(document["materialised"])
@@ -316,8 +343,10 @@ class Catalogue:
         self.attributes.append({})
         self.notes.append(())
         items, trends = self.items, self.items.trends
-        trends = trends._replace(level=grown(trends.level, slot + 1, NO_COUNT), clock=grown(trends.clock, slot + 1))
-        trends.level[slot], trends.clock[slot] = NO_COUNT, 0
+        level, clock, times = trends.level, trends.clock, trends.times
+        level, clock, times = grown(level, slot + 1, NO_COUNT), grown(clock, slot + 1), grown(times, slot + 1)
+        level[slot], clock[slot], times[slot] = NO_COUNT, 0, 0
+        trends = trends._replace(level=level, clock=clock, times=times)
         neighbours = with_slot(items.neighbours, slot)
         own, signature = grown(items.own, slot + 1, -1), grown(items.signature, slot + 1, -1)
         own[slot] = signature[slot] = -1

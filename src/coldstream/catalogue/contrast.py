@@ -7,7 +7,7 @@ import numpy as np
 from coldstream.arrays import Floats, Integers, Longs
 from coldstream.catalogue.neighbours import TIES, tally_of, ties_of
 from coldstream.catalogue.shapes import Items, Person, Trends
-from coldstream.catalogue.trends import trend_value
+from coldstream.catalogue.trends import guessed, trend_value
 from coldstream.features.sparse import Sparse
 from coldstream.model.compiled import inlined, kernel
 from coldstream.model.counter import below, hashed
@@ -38,6 +38,7 @@ class Batch(NamedTuple):
     touch_offset: Longs  # (I + 1,): the events of each slot, in order …
     touch: Integers
     level: Floats  # (n, H): … and its trend levels right after each
+    guess: Floats  # (n, H): the level of a newcomer right before each event
     clock: int  # of the first event
 
 
@@ -190,7 +191,9 @@ def _levels_before(trends: Trends, batch: Batch, slot: int, e: int, levels: Floa
         else:
             high = middle
     for h in range(levels.shape[1]):
-        if low == first:
+        if low == first and trends.times[slot] == 0:
+            levels[j, h] = max(guessed(trends, slot, batch.clock + e, batch.guess[e, h]), np.float32(0.0))
+        elif low == first:
             levels[j, h] = trend_value(trends, slot, h, batch.clock + e)
         else:
             last = batch.touch[low - 1]

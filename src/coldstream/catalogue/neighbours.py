@@ -216,9 +216,11 @@ def ties_of(rows: Neighbours, tally: Tally, slot: int, out: Floats, j: int) -> N
 def _tie(rows: Neighbours, tally: Tally, row: int, out: Floats, j: int) -> None:
     """log(1 + count), because a count grows without end, √Σ cosines, and log(1 + count) again."""
     chosen = np.float32(max(rows.chosen[tally.slot[row]], 1))
-    out[j, FOLLOWS] = np.log1p(tally.value[row, FOLLOWS])
+    follows, again = tally.value[row, FOLLOWS], tally.value[row, AGAIN]
+    zero = np.float32(0.0)  # few have followed, and few were had: a logarithm costs more than to ask
+    out[j, FOLLOWS] = np.log1p(follows) if follows > zero else zero
     out[j, TOGETHER] = np.sqrt(tally.value[row, TOGETHER] / np.sqrt(chosen))
-    out[j, AGAIN] = np.log1p(tally.value[row, AGAIN])
+    out[j, AGAIN] = np.log1p(again) if again > zero else zero
 
 
 @kernel

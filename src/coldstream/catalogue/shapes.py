@@ -10,7 +10,7 @@ Shapes: I slots (one per item ever put), L live items, P signatures, H trends, B
 
 from typing import NamedTuple
 
-from coldstream.arrays import Floats, Integers, Longs
+from coldstream.arrays import Doubles, Floats, Integers, Longs
 
 
 class Shared(NamedTuple):
@@ -29,10 +29,15 @@ class Trends(NamedTuple):
     """Per slot and half-life, the logarithm of a decaying count, and the clock of its last change."""
 
     level: Floats  # (I, H): log(count / ε) at that clock, −∞ for no count
-    clock: Longs  # (I,)
+    clock: Longs  # (I,): for an untried item, when it came
+    times: Integers  # (I,): how often an item was chosen since it came
     rate: Floats  # (H,): what a level loses per event
     column: Integers  # (H,)
     interacting: bool  # whether any trend has factors
+    fade: float  # the fastest of the rates, at which an untried item is no longer new
+    untried: Doubles  # (1,): the untried items there are, each faded since it came
+    newcomers: Doubles  # (2, H): decaying sums of untried items chosen, and of `untried` at every event
+    guess: Floats  # (H,): the level of an untried item the moment it comes, from those two
 
 
 class Neighbours(NamedTuple):
