@@ -62,7 +62,7 @@ class CatalogueMachine(RuleBasedStateMachine):
     def start(self, schema: str, preset: str, pairs: str) -> None:
         gentle = {"linear_penalty": 0.01, "factor_penalty": 0.01, "intercept_penalty": 0.01}
         # Trends reach 5 and more, and with squares and pairs j ≥ i plain descent soon leaves its valley.
-        gentle["learning_rate"] = 0.05 if preset == "default" else 0.0005
+        gentle["learning_rate"] = 0.05 if preset == "default" else 0.00005
         self.schema = SCHEMAS[schema]
         self.fields = {field.name for field in self.schema.item}
         options = gentle | {"factors": 3, "pairs": pairs, "initial_deviation": 0.3}
