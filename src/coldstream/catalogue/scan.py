@@ -11,7 +11,7 @@ import numpy as np
 
 from coldstream.arrays import Flags, Floats, Integers
 from coldstream.catalogue.shapes import Items, Shared
-from coldstream.catalogue.trends import trend_value
+from coldstream.catalogue.trends import counted_value, trend_value
 from coldstream.model.compiled import scan_inlined, scan_kernel
 from coldstream.model.shapes import Theta
 
@@ -200,7 +200,12 @@ def _add_trends(
     for n in range(len(items.live)):
         slot = items.live[n]
         for h in range(H):
-            out[n] += trend_value(trends, slot, h, clock) * theta.w[trends.column[h]]
+            out[n] += counted_value(trends, slot, h, clock) * theta.w[trends.column[h]]
+    for n in range(len(items.live)):
+        slot = items.live[n]
+        if trends.times[slot] == 0:
+            for h in range(H):
+                out[n] += trend_value(trends, slot, h, clock) * theta.w[trends.column[h]]
     if not trends.interacting:
         return
     total = np.empty(k, np.float32)

@@ -38,11 +38,17 @@ def guessed(trends: Trends, slot: int, clock: int, guess: np.float32) -> np.floa
 
 
 @inlined
+def counted_value(trends: Trends, slot: int, h: int, clock: int) -> np.float32:
+    """The value of an item that was chosen; 0 for one that is untried."""
+    return np.float32(max(_level(trends, slot, h, clock), np.float32(0.0)))
+
+
+@inlined
 def trend_value(trends: Trends, slot: int, h: int, clock: int) -> np.float32:
     """log(max(count, ε) / ε) now: the feature's value, 0 for an item that nobody chose lately."""
-    untried = trends.times[slot] == 0
-    level = guessed(trends, slot, clock, trends.guess[h]) if untried else _level(trends, slot, h, clock)
-    return np.float32(max(level, np.float32(0.0)))
+    if trends.times[slot] == 0:
+        return np.float32(max(guessed(trends, slot, clock, trends.guess[h]), np.float32(0.0)))
+    return counted_value(trends, slot, h, clock)
 
 
 @kernel

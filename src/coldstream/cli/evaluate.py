@@ -20,6 +20,9 @@ from coldstream.evaluation.workload import Known, Source, loaded
 
 DEFAULT_METHODS = "coldstream,popularity,recent-popularity"
 
+MOST_PAIRS = 21
+"""More than these, seven methods against each other, fill the screen: then the best against all others."""
+
 
 def add_to(commands: Any) -> None:
     """Declare the command."""
@@ -90,4 +93,7 @@ def _show(study: Study) -> None:
         show(newcomers, "first-time users and items")
     show(tables.timings_table(figures), "time")
     if len(study.trials) > 1:
-        show(tables.comparison_table(tables.comparisons(study, figures)), "pairs: the first less the second")
+        pairs = tables.comparisons(study, figures)
+        few = pairs if len(pairs) <= MOST_PAIRS else pairs[: len(study.trials) - 1]
+        title = "pairs: the first less the second"
+        show(tables.comparison_table(few), title if few is pairs else f"{title} (all {len(pairs)} are in the report)")

@@ -88,7 +88,7 @@ METHODS: Mapping[str, Kind] = {
     "static-fm": Kind("the same, which stops learning after training", _machine(static), seeded=True),
     "imf": Kind("the paper's incremental matrix factorization", _factorization(incremental), seeded=True),
     "static-mf": Kind("the same, which stops learning after training", _factorization(static), seeded=True),
-    "imf-tuned": Kind("iMF at a higher learning rate", _factorization(incremental, learning_rate=0.02), seeded=True),
+    "imf-tuned": Kind("iMF at a higher learning rate", _factorization(incremental, learning_rate=0.05), seeded=True),
     "linear": Kind("our default without factors", _linear, seeded=True),
     "random": Kind("chance", _random, seeded=True),
     "popularity": Kind("how often an item was chosen", _baseline(Popularity)),

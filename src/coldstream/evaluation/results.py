@@ -38,6 +38,9 @@ class Result(TypedDict):
     update_us: float
     new_user_mpr: float | None
     new_item_mpr: float | None
+    known_item_recall: float | None
+    """Of the events whose item was chosen before: a newcomer is registered just before its first event is tested."""
+    known_item_mpr: float | None
 
 
 def row(trial: Trial, *, dataset: str, method: str, seed: int, top: int, window: int) -> Result:
@@ -64,6 +67,8 @@ def row(trial: Trial, *, dataset: str, method: str, seed: int, top: int, window:
         update_us=metrics.mean(trial.update_ns) / 1000,
         new_user_mpr=_or_none(metrics.mpr(rank[new_user], candidates[new_user])),
         new_item_mpr=_or_none(metrics.mpr(rank[new_item], candidates[new_item])),
+        known_item_recall=_or_none(metrics.recall(rank[~new_item], top)),
+        known_item_mpr=_or_none(metrics.mpr(rank[~new_item], candidates[~new_item])),
     )
 
 

@@ -66,8 +66,12 @@ def newcomers_table(study: Study, figures: Figures) -> Table | None:
         Column(f"recall@{study.top}, new items", "new_item_recall", 4, max),
         Column("MPR %, new items", "new_item_mpr", 2, min),
     ]
+    known = [
+        Column(f"recall@{study.top}, known items", "known_item_recall", 4, max),
+        Column("MPR %, known items", "known_item_mpr", 2, min),
+    ]
     occurring = [c for c in columns if not all(math.isnan(own[c.figure].mean) for own in figures.values())]
-    return _table(occurring, figures) if occurring else None
+    return _table([*occurring, *known], figures) if occurring else None
 
 
 def published_table(study: Study, figures: Figures) -> Table | None:

@@ -20,7 +20,8 @@ from coldstream.events.stream import Stream
 
 FIGURES = ["recall", "recall_window_mean", "recall_window_std", "mpr", "mrr", "ndcg", "coverage"]
 NEWCOMERS = ["new_user_recall", "new_item_recall", "recommend_us", "update_us", "new_user_mpr", "new_item_mpr"]
-KEYS = ["dataset", "method", "seed", "top", "window", "events_tested", *FIGURES, *NEWCOMERS]
+KNOWN = ["known_item_recall", "known_item_mpr"]
+KEYS = ["dataset", "method", "seed", "top", "window", "events_tested", *FIGURES, *NEWCOMERS, *KNOWN]
 
 
 def test_a_row_has_its_keys_in_order_and_its_figures() -> None:
