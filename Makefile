@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # Data sets live outside the repository; tests that need one say so when it is missing.
 export COLDSTREAM_DATA ?= $(abspath ../shared/data)
 
-.PHONY: run test check lint types layers bench lock clean
+.PHONY: run test check lint types layers bench paper lock clean
 .DEFAULT_GOAL := help
 
 help:  ## What there is to make
@@ -23,7 +23,7 @@ run: $(READY)  ## Watch a recommender learn a stream whose taste changes midway
 	@$(BIN)/python examples/watch_it_learn.py
 
 test: $(READY)  ## All tests, doctests of the documentation included
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses=auto
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -39,6 +39,9 @@ check: lint types layers test  ## Everything a change has to pass: ruff, mypy, i
 
 bench: $(READY)  ## Measure speed and memory; ratios are taken within one run
 	@$(BIN)/python benchmarks/core.py
+
+paper: $(READY)  ## The paper's experiment, beside what was published; writes paper/report.html
+	@$(BIN)/coldstream paper --out paper
 
 lock: $(READY)  ## Pin the newest versions that fit pyproject.toml
 	$(BIN)/uv pip compile --universal --generate-hashes --no-header --no-annotate --upgrade --extra dev \

@@ -10,13 +10,15 @@ import numpy as np
 
 from coldstream import Category, Id, Recommender, Schema
 from coldstream.catalogue.contrast import Draws, learn_epoch
+from coldstream.catalogue.trends import copied
 from coldstream.features.sparse import Sparse, sparse
+from coldstream.features.users import Seen
 from coldstream.model.compiled import kernel
 from coldstream.model.counter import key_of
 from coldstream.model.factorization_machine import FactorizationMachine
 from coldstream.model.kernels import learn
 from coldstream.model.shapes import Candidates, Memory, Rule, Theta
-from coldstream.training import batch_of
+from coldstream.training import batch_of, count_in_order, replayed
 from workloads import FULL, IDS_ONLY, MATRIX, MovieLens
 
 
@@ -47,19 +49,23 @@ def compile_everything() -> None:
 
 def kernel_time(recommender: Recommender, events: int = 4000) -> float:
     """Microseconds that the learning kernel alone takes per event: a whole epoch in one call."""
-    contexts, slots = [], []
+    known = recommender._known
+    contexts, slots, pasts = [], [], []
     for event in MovieLens().events(events):
-        x, slot = recommender._known.admit_event(event)
+        x, slot = known.admit_event(event)
         contexts.append(x)
         slots.append(slot)
-    recommender._known.encoder.vocabulary.commit()
-    parameters, items = recommender._known.machine.parameters, recommender._known.catalogue.items
-    parameters.make_room(recommender._known.most_touched(max(len(x.column) for x in contexts)))
-    users = np.zeros(events, np.int32)
-    batch = batch_of(items, contexts, np.array(slots, np.int32), users, [np.arange(20, dtype=np.int32)], 0)
-    draws = Draws(key_of(1, "bench"), 0, recommender.hyperparameters.negatives)
+        pasts.append(known.person(known.users[event.user]).past)
+    known.encoder.vocabulary.commit()
+    parameters, items = known.machine.parameters, known.catalogue.items
+    parameters.make_room(known.most_touched(max(len(x.column) for x in contexts)))
+    users, chosen = np.zeros(events, np.int32), np.array(slots, np.int32)
+    replay = replayed(copied(items.trends), chosen, np.zeros(events, np.uint8), known.events)
+    batch = batch_of(items, contexts, chosen, users, [np.arange(20, dtype=np.int32)], replay)
+    draws = Draws(key_of(1, "bench"), 0, recommender.hyperparameters.negatives, True)
     order = np.arange(events, dtype=np.int32)
-    args = (parameters.theta, parameters.memory, recommender._known.machine.rule, items, draws, batch, order)
+    (ties,) = count_in_order(known.catalogue, batch, (pasts, [Seen()]), [order], [draws])
+    args = (parameters.theta, parameters.memory, known.machine.rule, known.catalogue.items, draws, batch, ties, order)
     return best_of(7, lambda: learn_epoch(*args), events)
 
 
@@ -68,7 +74,7 @@ def movielens() -> None:
     paper = MovieLens().fill(Recommender(FULL, "paper", seed=1))
     matrix = MovieLens().fill(Recommender(IDS_ONLY, "paper", seed=1, learning_rate=0.002, factor_penalty=0.01, **MATRIX))
     default = MovieLens().fill(Recommender(FULL, "default", seed=1))
-    contrast = MovieLens().fill(Recommender(FULL, "default", seed=1, negatives=20, trends=()))
+    contrast = MovieLens().fill(Recommender(FULL, "default", seed=1, negatives=20, trends=(), neighbours=0))
     users = [f"u{n}" for n in range(400)]
 
     def ask(recommender: Recommender) -> Callable[[], object]:
@@ -79,8 +85,8 @@ def movielens() -> None:
         full_time.append(best_of(1, ask(paper), len(users)))
         matrix_time.append(best_of(1, ask(matrix), len(users)))
         default_time.append(best_of(1, ask(default), len(users)))
-    requests = [paper._request(user, None, 1e6, None)[0] for user in users]
-    nonzeros = np.mean([len(paper._known.with_item(x, slot).column) for slot, x in enumerate(requests)])
+    requests = [paper._request(user, None, 1e6, None) for user in users]
+    nonzeros = np.mean([len(paper._known.with_item(x, slot, asking).column) for slot, (x, asking) in enumerate(requests)])
     print(f"ML-100k's shape: {len(paper.items())} items, {nonzeros:.0f} nonzeros, k = 40")
     line("recommend(n=10), factorization machine", f"{min(full_time):.1f} µs", "≤ 60")
     line("recommend(n=10), matrix factorization", f"{min(matrix_time):.1f} µs")
@@ -101,7 +107,7 @@ def movielens() -> None:
     )
     line("  of which the kernel", f"{kernel_time(contrast):.2f} µs", "≤ 15")
     line(
-        "default-mode learn (50 negatives, 4 trends), from Python",
+        "default-mode learn (50 negatives, trends, neighbours), from Python",
         f"{best_of(5, lambda: [*map(default.learn, events)], 3000):.1f} µs",
     )
     line("  of which the kernel", f"{kernel_time(default):.2f} µs")
@@ -119,10 +125,10 @@ def growth_with_items() -> None:
             recommender.put_item(f"i{item}", {"shop": item % 216})
         recommender.put_user("u")
         V = np.random.default_rng(1).normal(size=(items, 40)).astype(np.float32)
-        x, _ = recommender._request("u", None, None, None)
+        x, user = recommender._request("u", None, None, None)
         repeats = max(9, 1_000_000 // items)
         # Each in a loop of its own: side by side, two arrays that fill the cache would push each other out of it.
-        scan = best_of(repeats, lambda r=recommender, x=x: r._known.scores(x))
+        scan = best_of(repeats, lambda r=recommender, x=x, u=user: r._known.scores(x, u))
         read = best_of(repeats, V.sum)
         full = best_of(repeats, lambda r=recommender: r.recommend("u"))
         line(f"{items:>9,} items: scan {scan:,.0f} µs, read {read:,.0f} µs", f"ratio {scan / read:.2f}", "≤ 1.5")
