@@ -17,6 +17,23 @@ FEW = 20
 """Whole numbers of so many values at most, or of values that come so often each, are codes rather than quantities."""
 MANY = 50
 """More distinct texts than this, in more than half of the rows, are descriptions rather than categories."""
+OUTCOMES = frozenset(
+    (
+        "rating",
+        "ratings",
+        "stars",
+        "score",
+        "review",
+        "feedback",
+        "label",
+        "target",
+        "clicked",
+        "purchased",
+        "duration",
+        "dwell",
+    )
+)
+"""Names of what is known only after a choice: as context it would tell what was chosen."""
 MILLISECONDS = 1e11
 """Times from here on, the year 5138 in seconds, were counted in something shorter."""
 DAY = 86400
@@ -39,7 +56,10 @@ def inferred_schema(stream: Stream) -> Inferred:
     users, items = _columns(stream.users.values()), _columns(stream.items.values())
     contexts, known = (_columns(event.context for event in events) for events in (stream.events, past))
     user, item = _fields("user", users, users, notes), _fields("item", items, items, notes)
-    context = _fields("context", contexts, known, notes)
+    for name in OUTCOMES & contexts.keys():
+        notes.append(f"context field {name!r} was left out: it looks like an outcome; if it is not, declare it in a schema")
+    before = {name: values for name, values in contexts.items() if name not in OUTCOMES}
+    context = _fields("context", before, known, notes)
     schema = Schema(
         user=(Id(_free("id", user)), *user),
         item=(Id(_free("id", item)), *item),

@@ -204,3 +204,10 @@ def test_clicks_get_a_schema_that_fits() -> None:
     assert schema.item == (Id(), Category("category"))
     assert not schema.exclude_seen
     assert not notes
+
+
+def test_what_is_known_only_after_a_choice_is_no_context() -> None:
+    events = [Event("u", f"i{n % 7}", None, {"rating": n % 5, "device": "tv"}) for n in range(40)]
+    schema, notes = inferred_schema(Stream("s", events, {}, {}))
+    assert [field.name for field in schema.context] == ["device"]
+    assert notes == ["context field 'rating' was left out: it looks like an outcome; if it is not, declare it in a schema"]
