@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -105,6 +106,15 @@ def _begin(done: Counters) -> None:
     global _done
     _done = done
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interruption means
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """A parent that was killed sends no word, and its queue would be waited at for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _run_watched(number: int, job: Job) -> Trial:
