@@ -31,7 +31,7 @@ from coldstream.model.compiled import direct
 from coldstream.model.counter import key_of, shuffled
 from coldstream.model.factorization_machine import FactorizationMachine
 from coldstream.model.kernels import fold
-from coldstream.training import batch_of, count_in_order, replayed
+from coldstream.training import Users, batch_of, count_in_order, replayed
 
 _learn_event, _fold = direct(learn_event), direct(fold)
 
@@ -48,18 +48,19 @@ class Knowledge:
         self.machine.parameters.grow(0, len(vocabulary.fields))
         self._settle_linear_fields()
         trends = [field for field in schema.item if isinstance(field, Trend)]
-        columns, *ties = (
-            [vocabulary.admit(*feature) for feature in self.encoder.derived_features(kind)]
+        columns = {
+            kind: [vocabulary.admit(*feature) for feature in self.encoder.derived_features(kind)]
             for kind in (Trend, Follows, Together, Again)
-        )
+        }
+        ties = [*(columns[Follows] or [-1]), *(columns[Together] or [-1]), *(columns[Again] or [-1])]
         self.machine.take_up()
         vocabulary.commit()
         self.catalogue = Catalogue(
             self.machine.rule.sign,
             hyperparameters.factors,
             hyperparameters.rank,
-            trends_of([t.half_life for t in trends], columns, not all(t.linear for t in trends)),
-            neighbours_of(np.array([column for own in ties for column in own or [-1]], np.int32)),
+            trends_of([t.half_life for t in trends], columns[Trend], not all(t.linear for t in trends)),
+            neighbours_of(np.array(ties, np.int32)),
         )
         self.users: dict[str, User] = {}
         self.events = 0
@@ -143,7 +144,7 @@ class Knowledge:
         args = (self.machine.rule, self.catalogue.items, draws, x, slot, person, self.events)
         if not _learn_event(parameters.theta, parameters.memory, *args):
             if mark is not None:
-                self.catalogue.take_back(event.item, mark)
+                self.catalogue.take_back(event.item, mark, self.events)
             self.machine.take_back(self.encoder.return_to(schema))
             raise Diverged(self.machine.divergence(_named(event)))
         self._count(slot, person.past)
@@ -165,7 +166,7 @@ class Knowledge:
         number = {user: n for n, user in enumerate(dict.fromkeys(event.user for event in events))}
         before = [Seen(*self.users.get(user, NOBODY).seen.distinct()) for user in number]
         clock = self.events
-        untried = self.catalogue.items.trends.untried.copy()
+        untried = self.catalogue.items.trends.untried.copy()  # before any item comes: the replay lets them in again, in time
         for event in events:  # in order: a context is what was known before its event
             came.append(event.item not in self.catalogue)
             context, slot = self.admit_event(event)
@@ -180,7 +181,8 @@ class Knowledge:
         parameters.make_room(self.most_touched(max(len(context.column) for context in contexts)))
         chosen_slots = np.array(slots, np.int32)
         before_batch = copied(items.trends)._replace(untried=untried)
-        replay = replayed(before_batch, chosen_slots, np.array(came, np.uint8), clock)
+        arrived = np.array(came, np.uint8)
+        replay = replayed(before_batch, chosen_slots, arrived, clock)
         batch = batch_of(items, contexts, chosen_slots, np.array(numbers, np.int32), seen, replay)
         # The paper adapts λ in the stream only; the per-field λ has no start worth keeping.
         rule = self.machine.rule._replace(adapt=self.hyperparameters.regularization != "paper")
@@ -188,7 +190,7 @@ class Knowledge:
         orders = [shuffled(key_of(self.machine.seed, "epoch", str(clock), str(epoch)), n) for epoch in range(epochs)]
         drawn = (self.hyperparameters.negatives, self.encoder.schema.exclude_seen)
         draws = [Draws(self._train_key, clock + epoch * n, *drawn) for epoch in range(epochs)]
-        tied = count_in_order(self.catalogue, batch, (pasts, before), orders, draws)
+        tied = count_in_order(self.catalogue, batch, Users(pasts, before), arrived, orders, draws)
         items = self.catalogue.items
         for order, own, ties in zip(orders, draws, tied, strict=True):
             failed = learn_epoch(parameters.theta, parameters.memory, rule, items, own, batch, ties, order)
@@ -258,6 +260,8 @@ class Knowledge:
             attributes = {field: frozen(value) for field, value in raw.items()}
             known.users[name] = User(attributes, known.encoder.describe_user(name, attributes), past, seen)
         known.events = document["events"]
+        if (known.catalogue.items.trends.clock > known.events).any():
+            raise ValueError("a trend has a clock of the future")
         return known
 
     def _admit(self, features: Features) -> Sparse:

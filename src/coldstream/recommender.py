@@ -67,7 +67,7 @@ class Recommender:
 
     @property
     def events(self) -> int:
-        """How many events were learned."""
+        """How many events there were: learned, or observed."""
         return self._known.events
 
     def items(self) -> list[str]:
@@ -120,7 +120,7 @@ class Recommender:
     def train(self, events: Iterable[Event], epochs: int | None = None) -> None:
         """Learn from past events, given in order of time, in several reshuffled passes.
 
-        Users' histories, what they had and the items' trends are afterwards as if the events had been learned one by one.
+        Histories, what users had, and items' trends and neighbours are then as if the events had been learned one by one.
         """
         epochs = self.hyperparameters.epochs if epochs is None else _counted("epochs", epochs)
         if not isinstance(events, Iterable):

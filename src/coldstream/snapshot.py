@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from coldstream.errors import InvalidInput, InvalidSnapshot
 
-FORMAT, VERSION = "coldstream-snapshot", 1
+FORMAT, VERSION = "coldstream-snapshot", 2
 
 # What NumPy, zipfile and zlib raise for a file that is not what it should be.
 NOT_WHAT_IT_SHOULD_BE = (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError)

@@ -54,38 +54,64 @@ def batch_of(
     )
 
 
+class Users(NamedTuple):
+    """The users of a batch before it, and what each event found of them."""
+
+    pasts: Sequence[Integers]  # by event: the last items whose neighbours count
+    seen: Sequence[Seen]  # by user: what each had before the batch; counted on
+
+
 def count_in_order(
-    catalogue: Catalogue,
-    batch: Batch,
-    users: tuple[Sequence[Integers], Sequence[Seen]],
-    orders: Sequence[Integers],
-    draws: Sequence[Draws],
+    catalogue: Catalogue, batch: Batch, users: Users, came: Flags, orders: Sequence[Integers], draws: Sequence[Draws]
 ) -> list[Ties]:
     """Count a batch for the neighbours in order of time; for each epoch, what tied its candidates to the users by then.
 
-    `users` are the last items before each event, and what each user had before the batch, which is counted on. Whatever
-    order an epoch runs in, no event sees its own future. Draws are keyed, so they are known before.
+    Whatever order an epoch runs in, no event sees its own future. Draws are keyed, so they are known before.
     """
-    pasts, seen = users
-    found: list[list[tuple[Integers, Floats]]] = [[] for _ in orders]
+    found = [_Found() for _ in orders]
     if catalogue.has_neighbours:
+        chosen = catalogue.items.neighbours.chosen
+        chosen[batch.slot[came > 0]] = -1  # not live before their event, though users may have had them in an earlier life
         positions = [np.argsort(order).tolist() for order in orders]
-        for e, (slot, user, past) in enumerate(zip(batch.slot.tolist(), batch.user.tolist(), pasts, strict=True)):
+        for e, (slot, user) in enumerate(zip(batch.slot.tolist(), batch.user.tolist(), strict=True)):
+            if came[e]:
+                chosen[slot] = 0
+            past, seen = users.pasts[e], users.seen[user]
             avoided = batch.had[batch.had_offset[user] : batch.had_offset[user + 1]]
-            person = Person(past, seen[user].slots(), seen[user].times())
+            person = Person(past, seen.slots(), seen.times())
             for epoch, drawn in enumerate(draws):
                 own = Draws(drawn.key, drawn.event + positions[epoch][e], drawn.negatives, drawn.avoids)
-                found[epoch].append(_ties_before(catalogue.items, own, slot, avoided, person))
+                found[epoch].add(*_ties_before(catalogue.items, own, slot, avoided, person))
             catalogue.count_neighbours(slot, past)
-            seen[user].add(slot)
-    return [_ties(epoch, len(batch.slot)) for epoch in found]
+            chosen = catalogue.items.neighbours.chosen
+            seen.add(slot)
+    return [own.ties(len(batch.slot)) for own in found]
 
 
-def _ties(found: Sequence[tuple[Integers, Floats]], events: int) -> Ties:
-    counts = [len(candidate) for candidate, _ in found] or [0] * events
-    candidate = np.concatenate([np.zeros(0, np.int32), *(own for own, _ in found)])
-    value = np.concatenate([np.zeros((0, TIES), np.float32), *(own for _, own in found)])
-    return Ties(_offsets(counts), candidate, value)
+class _Found:
+    """Ties as they are found, event by event. Many small arrays become one now and then: they weigh more than they hold."""
+
+    _MANY = 1024
+
+    def __init__(self) -> None:
+        self._counts: list[int] = []
+        self._candidates = [np.zeros(0, np.int32)]
+        self._values = [np.zeros((0, TIES), np.float32)]
+
+    def add(self, candidate: Integers, value: Floats) -> None:
+        """Those of the next event."""
+        self._counts.append(len(candidate))
+        self._candidates.append(candidate)
+        self._values.append(value)
+        if len(self._counts) % self._MANY == 0:
+            last = len(self._candidates) - self._MANY
+            self._candidates[last:] = [np.concatenate(self._candidates[last:])]
+            self._values[last:] = [np.concatenate(self._values[last:])]
+
+    def ties(self, events: int) -> Ties:
+        """All of them."""
+        counts = self._counts or [0] * events
+        return Ties(_offsets(counts), np.concatenate(self._candidates), np.concatenate(self._values))
 
 
 def _offsets(counts: Sequence[int]) -> Longs:

@@ -1,9 +1,11 @@
 """Batch training: epochs over known events."""
 
 import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
 from test_recommender import SCHEMA, filled, stream
 
-from coldstream import Event, Recommender, Schema
+from coldstream import Again, Event, Follows, Id, LastItem, Recommender, Schema, Together, Trend
 from conftest import bits
 
 
@@ -58,3 +60,47 @@ def test_the_papers_lambda_adapts_in_the_stream_only() -> None:
     recommender.learn(Event("u1", "i1"))
     recommender.learn(Event("u1", "i1"))
     assert 0 < abs(memory.lambda_w[0] - 8) < 1e-3  # it has a long way to go: see docs/decisions on λ's inertia
+
+
+TIES = (Follows(), Together(length=3), Again())
+COUNTED = {
+    "paper": (Schema(), "paper"),
+    "default": (Schema(), "default"),
+    "repeats": (Schema(exclude_seen=False), "default"),
+    "trends only": (
+        Schema(item=(Id(), Trend("hot", 5), Trend("warm", 30, linear=False)), context=(LastItem(),)),
+        "predictor",
+    ),
+    "ties only": (Schema(item=(Id(), *TIES), exclude_seen=False), "predictor"),
+}
+
+
+@given(
+    st.sampled_from(sorted(COUNTED)),
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 6)), min_size=1, max_size=25),
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 6)), min_size=1, max_size=25),
+    st.lists(st.integers(0, 6), max_size=3, unique=True),
+)
+def test_what_is_counted_in_a_batch_is_what_is_counted_one_by_one(
+    case: str, past: list[tuple[int, int]], later: list[tuple[int, int]], removed: list[int]
+) -> None:
+    """Items that come, go and come back within the batch included."""
+    schema, preset = COUNTED[case]
+    one_by_one, batch = (Recommender(schema, preset, seed=1, factors=2, learning_rate=1e-4) for _ in range(2))
+    for recommender in (one_by_one, batch):
+        recommender.put_item("i5")
+        for user, item in past:
+            recommender.learn(Event(f"u{user}", f"i{item}"))
+        for item in removed:
+            if f"i{item}" in recommender.items():
+                recommender.remove_item(f"i{item}")
+    events = [Event(f"u{user}", f"i{item}") for user, item in later]
+    batch.train(events, epochs=2)
+    for event in events:
+        one_by_one.learn(event)
+    ours, theirs = batch.state(), one_by_one.state()
+    assert ours[0]["users"] == theirs[0]["users"]
+    assert ours[0]["events"] == theirs[0]["events"]
+    for name in ours[1]:
+        if name.startswith(("catalogue.", "users.")):
+            np.testing.assert_array_equal(ours[1][name], theirs[1][name], err_msg=name)

@@ -111,7 +111,8 @@ class Catalogue:
             self._append_live(slot)
             self.items.born[slot] = self._births
             self.items.neighbours.chosen[slot] = 0
-            enter(self.items.trends, slot, clock)
+            if len(self.items.trends.rate):
+                enter(self.items.trends, slot, clock)
             self._births += 1
             self._unsorted += 1
         self.attributes[slot], self.notes[slot] = attributes, note
@@ -122,7 +123,7 @@ class Catalogue:
         return slot
 
     def remove(self, item: str, clock: int) -> int:
-        """Take an item out, and its trend and its neighbours with it; the place in the scan it lived in."""
+        """Take an item out, and its trend and its neighbours with it; the number of the signature it had."""
         slot = self._slots[item]
         place = int(self.items.signature[slot])
         self._index.remove(slot)
@@ -150,9 +151,9 @@ class Catalogue:
         trend = None if slot is None else (trends.level[slot].copy(), trends.clock[slot], trends.times[slot])
         return Mark(born, self._births, self._unsorted, self._signatures.count, trend, trends.untried.copy())
 
-    def take_back(self, item: str, mark: Mark) -> None:
+    def take_back(self, item: str, mark: Mark, clock: int) -> None:
         """Undo the put of an item that was not live."""
-        self.remove(item, 0)
+        self.remove(item, clock)
         slot, trends = self._slots[item], self.items.trends
         trends.untried[:] = mark.untried
         if mark.trend is not None:
@@ -225,7 +226,7 @@ class Catalogue:
         own = items.own[slot : slot + 1]
         own = own[own >= 0]
         shared = self._signatures.features(int(items.signature[slot]))
-        elapsed = np.float32(clock - trends.clock[slot]) if len(trends.rate) else np.float32(0)
+        elapsed = np.float32(max(clock - trends.clock[slot], 0)) if len(trends.rate) else np.float32(0)
         counted = trends.level[slot] - trends.rate * elapsed
         newcomer = trends.guess - np.float32(trends.fade) * elapsed
         levels = np.maximum(counted if trends.times[slot] else newcomer, np.float32(0))
@@ -308,12 +309,12 @@ class Catalogue:
         signature = checked_columns("signature", arrays["signature"], -1, document["signatures"])
         shared = checked_columns("column", arrays["column"], 0, columns)
         lengths = checked_columns("length", arrays["length"], 0, len(shared) + 1)
-        times = checked_columns("times", arrays["times"], 0, 2**31 - 1)
-        value, level = arrays["value"], arrays["level"]
-        by_slot = (own_columns, signature, lengths, level, times)
-        fit = len(np.unique(live)) == len(live) and {slots} == {len(array) for array in by_slot}
+        value = arrays["value"]
+        born = arrays["born"]
+        fit = len(np.unique(live)) == len(live) and {slots} == {len(own_columns), len(signature), len(lengths)}
+        fit = fit and born.dtype == np.int64 and born.shape == (slots,)
         fit = fit and value.dtype == np.float32 and len(value) == len(shared) == lengths.sum()
-        if not fit or np.isnan(level).any() or not np.isfinite(value).all() or (signature[live] < 0).any():
+        if not fit or not np.isfinite(value).all() or (signature[live] < 0).any():
             raise ValueError("the arrays of the catalogue do not fit together")
         ends, held = np.cumsum(lengths), []
         for slot in live.tolist():
@@ -325,17 +326,25 @@ class Catalogue:
         self.attributes = [{name: frozen(raw) for name, raw in a.items()} for a in document["attributes"]]
         self.notes = [tuple((field, value, weight) for field, value, weight in note) for note in document["notes"]]
         self.longest = int(arrays["length"].max(initial=0))
-        self.items.born[: len(self.ids)] = arrays["born"]
+        self.items.born[:slots] = born
         self._births, self._unsorted = document["births"], document["unsorted"]
-        self.items.trends.level[: len(self.ids)] = level
-        self.items.trends.clock[: len(self.ids)] = arrays["clock"]
-        self.items.trends.times[: len(self.ids)] = times
-        for name in ("untried", "newcomers", "guess"):
-            getattr(self.items.trends, name)[:] = arrays[name]
+        self._restore_trends(slots, arrays)
         neighbours = restored(self.items.neighbours, slots, live, arrays)
         self.items = self.items._replace(shared=self._signatures.view(), neighbours=neighbours)
         self.materialised = bool(document["materialised"])
         self.rebuild(theta)
+
+    def _restore_trends(self, slots: int, arrays: Mapping[str, NDArray[Any]]) -> None:
+        trends = self.items.trends
+        for name in ("level", "clock", "times", "untried", "newcomers", "guess"):
+            source, own = arrays[name], getattr(trends, name)
+            rows = slots if name in ("level", "clock", "times") else len(own)
+            finite = np.isfinite(source) | (np.isneginf(source) if name == "level" else False)
+            if source.dtype != own.dtype or source.shape != (rows, *own.shape[1:]) or not finite.all():
+                raise ValueError(f"{name} has type {source.dtype} and shape {source.shape}, or is not finite")
+            own[:rows] = source
+        if not np.isneginf(trends.level[:slots][trends.times[:slots] == 0]).all():
+            raise ValueError("an untried item has a level")
 
     def _new_slot(self, item: str) -> int:
         slot = self._slots[item] = len(self.ids)

@@ -20,6 +20,7 @@ SIZE = 16
 """Entries of a block."""
 MOST = 256
 """Partners of one item, at most."""
+_SPREAD = 0x9E3779B1  # odd: slots that stand together land far apart, so that runs of them do not pile up
 FOLLOWS, TOGETHER, AGAIN = 0, 1, 2
 TIES = 3
 """The features that tie an item to a user, in this order wherever they are kept."""
@@ -186,15 +187,21 @@ def tally_of(rows: Neighbours, person: Person) -> Tally:
 @inlined
 def _row(tally: Tally, slot: int, new: int) -> int:
     """The row of a slot, which is `new` where it had none."""
+    at = _place_of(tally, slot)
+    if tally.place[at] < 0:
+        tally.place[at] = new
+        tally.slot[new] = slot
+    return int(tally.place[at])
+
+
+@inlined
+def _place_of(tally: Tally, slot: int) -> int:
+    """Where the table holds a slot, or would."""
     mask = len(tally.place) - 1
-    at = slot & mask  # slots are dense: no hash spreads them better
-    while tally.place[at] >= 0:
-        if tally.slot[tally.place[at]] == slot:
-            return int(tally.place[at])
+    at = (slot * _SPREAD) & mask
+    while tally.place[at] >= 0 and tally.slot[tally.place[at]] != slot:
         at = (at + 1) & mask
-    tally.place[at] = new
-    tally.slot[new] = slot
-    return new
+    return at
 
 
 @inlined
@@ -202,14 +209,9 @@ def ties_of(rows: Neighbours, tally: Tally, slot: int, out: Floats, j: int) -> N
     """The features that tie an item to a user; 0 where nothing does."""
     for h in range(TIES):
         out[j, h] = np.float32(0.0)
-    mask = len(tally.place) - 1
-    at = slot & mask
-    while tally.place[at] >= 0:
-        row = tally.place[at]
-        if tally.slot[row] == slot:
-            _tie(rows, tally, row, out, j)
-            return
-        at = (at + 1) & mask
+    row = tally.place[_place_of(tally, slot)]
+    if row >= 0:
+        _tie(rows, tally, row, out, j)
 
 
 @inlined

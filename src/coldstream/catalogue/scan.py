@@ -201,7 +201,7 @@ def _add_trends(
         slot = items.live[n]
         for h in range(H):
             out[n] += counted_value(trends, slot, h, clock) * theta.w[trends.column[h]]
-    for n in range(len(items.live)):
+    for n in range(len(items.live)):  # apart from the loop before, which has no branch and runs on vectors
         slot = items.live[n]
         if trends.times[slot] == 0:
             for h in range(H):

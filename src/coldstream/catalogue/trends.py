@@ -45,7 +45,7 @@ def counted_value(trends: Trends, slot: int, h: int, clock: int) -> np.float32:
 
 @inlined
 def trend_value(trends: Trends, slot: int, h: int, clock: int) -> np.float32:
-    """log(max(count, ε) / ε) now: the feature's value, 0 for an item that nobody chose lately."""
+    """log(max(count, ε) / ε) now: the feature's value, 0 for an item nobody chose lately; a guess for an untried one."""
     if trends.times[slot] == 0:
         return np.float32(max(guessed(trends, slot, clock, trends.guess[h]), np.float32(0.0)))
     return counted_value(trends, slot, h, clock)

@@ -69,7 +69,7 @@ class Encoder:
         return own + _described(f"user {user!r}", self._user, attributes)
 
     def describe_item(self, item: str, attributes: Mapping[str, Any]) -> Features:
-        """The features an item shares with others: all but its id and its trends."""
+        """The features an item shares with others: all but its id and what is counted."""
         return _described(f"item {item!r}", self._item, attributes)
 
     def describe_context(self, context: Mapping[str, Any], time: float | None, past: Past) -> Features:
