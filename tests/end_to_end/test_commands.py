@@ -89,6 +89,7 @@ def test_a_schema_is_inferred_where_none_is_given(files: Path) -> None:
         (("evaluate", "--events", "nowhere.csv"), r"nowhere\.csv"),
         (("tune", "--events", "events.txt"), r"events\.txt"),
         (("datasets", "path", "clicks"), "clicks has no folder"),
+        (("evaluate", "clicks", "--items", "items.csv"), "--items is for your own files"),
     ],
 )
 def test_a_mistake_gets_one_line_and_no_traceback(arguments: tuple[str, ...], error: str) -> None:
@@ -97,6 +98,41 @@ def test_a_mistake_gets_one_line_and_no_traceback(arguments: tuple[str, ...], er
     assert re.search(error, done.stderr)
     assert done.stderr.count("\n") == 1
     assert done.stdout == ""
+
+
+def test_help_is_there_for_every_command() -> None:
+    for arguments in ((), ("datasets",), ("evaluate",), ("paper",), ("tune",)):
+        done = coldstream(*arguments, "--help")
+        assert done.returncode == 0, done.stderr
+        assert "usage: coldstream" in done.stdout
+
+
+def test_a_schema_that_says_nothing_of_repeats_leaves_them_to_the_stream(files: Path) -> None:
+    text = (files / "schema.toml").read_text()
+    stream = ("evaluate", "--events", files / "events.csv", "--items", files / "items.csv", "--methods", "popularity")
+    for stated, rule in (
+        ("", "every item"),
+        ("exclude_seen = false\n", "every item"),
+        ("exclude_seen = true\n", "did not have"),
+    ):
+        (files / "schema.toml").write_text(stated + text.removeprefix("exclude_seen = false\n"))
+        assert rule in coldstream(*stream, "--schema", files / "schema.toml").stdout.splitlines()[0]
+
+
+def test_a_column_that_is_not_there_is_refused(files: Path) -> None:
+    for role in ("user", "item", "time"):
+        done = coldstream("evaluate", "--events", files / "events.csv", "--column", f"{role}=nowhere")
+        assert done.returncode == 2
+        assert "nowhere" in done.stderr
+
+
+def test_files_are_written_though_nobody_reads_the_output(files: Path) -> None:
+    arguments = command(
+        "evaluate", "--events", files / "events.csv", "--methods", "popularity", "--json", files / "out.json"
+    )
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        process.stdout.close()
+    assert len(json.loads((files / "out.json").read_text())) == 1
 
 
 def test_data_sets_are_listed_and_found(tmp_path: Path) -> None:
@@ -140,7 +176,7 @@ def test_paper_writes_its_table_its_figures_and_its_ranks(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(("jobs", "stop"), [(1, signal.SIGINT), (2, signal.SIGINT), (2, signal.SIGKILL)])
 def test_an_interrupted_command_leaves_nothing_behind(tmp_path: Path, jobs: int, stop: signal.Signals) -> None:
-    rows = "".join(f"u{n % 97},i{n * n % 301},{n}\n" for n in range(60_000))
+    rows = "".join(f"u{n % 97},i{n * n % 301},{n}\n" for n in range(200_000))
     (tmp_path / "events.csv").write_text("user,item,time\n" + rows)
     out = tmp_path / "out"
     out.mkdir()

@@ -56,13 +56,13 @@ def _run(args: argparse.Namespace) -> int:
     for path in filter(None, (args.json, args.report, args.ranks)):
         check_writable(path)
     study = evaluated(source, methods, args.seeds, args.top, args.window, args.jobs)
-    _show(study)
     if args.json:
         write_rows(args.json, rows(study))
     if args.ranks:
         write_ranks(args.ranks, [study])
     if args.report:
-        write_report(args.report, f"{study.stream.name}: test, then learn", [study])
+        write_report(args.report, "Test, then learn", [study])
+    _show(study)
     return 0
 
 
@@ -83,15 +83,16 @@ def evaluated(source: Source, methods: list[str], seeds: int, top: int | None, w
 
 
 def _show(study: Study) -> None:
-    figures = tables.figures_of(study)
-    stream = study.stream
-    about = (
-        f"{stream.name}: {stream.events:,} events, {stream.users:,} users, {stream.items:,} items; {study.tested:,} tested"
-    )
-    show(tables.results_table(study, figures), about)
+    figures, stream = tables.figures_of(study), study.stream
+    rule = "every item is a candidate" if stream.repeats else "candidates are what the user did not have yet"
+    size = f"{stream.events:,} events, {stream.users:,} users, {stream.items:,} items"
+    show(tables.results_table(study, figures), f"{stream.name}: {size}; {study.tested:,} tested; {rule}")
     if newcomers := tables.newcomers_table(study, figures):
-        show(newcomers, "first-time users and items")
-    show(tables.timings_table(figures), "time")
+        show(
+            newcomers,
+            "first-time users and items (a new item comes just before its first event: known items are the fairer test)",
+        )
+    show(tables.timings_table(figures), "time; train includes compiling, where it was not done before")
     if len(study.trials) > 1:
         pairs = tables.comparisons(study, figures)
         few = pairs if len(pairs) <= MOST_PAIRS else pairs[: len(study.trials) - 1]

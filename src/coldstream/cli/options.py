@@ -16,6 +16,13 @@ def whole(text: str) -> int:
     return int(text)
 
 
+def seed(text: str) -> int:
+    """A whole number of 0 or more."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"must be a whole number of 0 or more, got {text!r}")
+    return int(text)
+
+
 def add_stream(parser: argparse.ArgumentParser) -> None:
     """Where the stream comes from: a name, or files."""
     names = ", ".join(DATASETS)
@@ -40,7 +47,7 @@ def add_stream(parser: argparse.ArgumentParser) -> None:
         action=argparse.BooleanOptionalAction,
         help="whether users choose the same items again, which then stay candidates; found out if left out",
     )
-    parser.add_argument("--data-seed", type=int, default=0, metavar="N", help="of a data set that is generated (0)")
+    parser.add_argument("--data-seed", type=seed, default=0, metavar="N", help="of a data set that is generated (0)")
 
 
 def add_jobs(parser: argparse.ArgumentParser) -> None:
@@ -53,6 +60,7 @@ def source_of(args: argparse.Namespace) -> Source:
     if (args.dataset is None) == (args.events is None):
         raise InvalidInput("give either the name of a data set or --events FILE")
     if args.dataset is not None:
+        _refuse_own(args)
         if args.dataset not in DATASETS:
             raise InvalidInput(f"data set must be one of {', '.join(DATASETS)}, got {args.dataset!r}; or use --events FILE")
         return Known(args.dataset, args.data_seed)
@@ -67,6 +75,15 @@ def source_of(args: argparse.Namespace) -> Source:
         None if args.at_least is None else _threshold(args.at_least),
         args.repeats,
     )
+
+
+def _refuse_own(args: argparse.Namespace) -> None:
+    """A data set by its name brings its own files: what is said of others would be ignored."""
+    for name in ("users", "items", "schema", "column", "ignore", "list", "at_least", "repeats"):
+        if getattr(args, name) not in (None, []):
+            raise InvalidInput(
+                f"--{name.replace('_', '-')} is for your own files; leave it out with a data set, or use --events"
+            )
 
 
 def _pair(option: str, given: str) -> tuple[str, str]:

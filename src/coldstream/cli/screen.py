@@ -15,11 +15,12 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.table import Table as RichTable
+from rich.text import Text
 
 from coldstream.evaluation.tables import Table
 
-# Where output goes to a file, a table may be as wide as it needs to be.
-OUT = Console(width=None if Console().is_terminal else 200, highlight=False)
+# A narrow terminal wraps a long line; a table that was made to fit would leave figures out.
+OUT = Console(width=200, highlight=False)
 ERR = Console(stderr=True, highlight=False)
 
 
@@ -32,9 +33,9 @@ class Advance(Protocol):
 
 def show(table: Table, title: str = "") -> None:
     """Print a table; the best of every column in bold."""
-    shown = RichTable(
-        title=title or None, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0)
-    )
+    if title:
+        OUT.print(Text(title, "bold"), soft_wrap=True)
+    shown = RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for number, heading in enumerate(table.headings):
         shown.add_column(heading, justify="right" if number else "left", no_wrap=True)
     for name, cells in table.rows:

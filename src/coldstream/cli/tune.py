@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from coldstream.cli.options import add_jobs, add_stream, source_of, whole
+from coldstream.cli.options import add_jobs, add_stream, seed, source_of, whole
 from coldstream.cli.screen import ERR, trials_bar
 from coldstream.evaluation import tuning
 from coldstream.evaluation.atomic import check_writable, write_text
@@ -20,7 +20,7 @@ def add_to(commands: Any) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "tune",
-        help="search hyperparameters on the first 30 % of a stream, and print the best as TOML",
+        help="search hyperparameters on the first 30 %% of a stream, and print the best as TOML",
         description=(
             "Tests configurations on the first 30 % of a stream and never looks at the rest. The default itself is one of"
             " them; the best few are tested again from other seeds, so that luck does not win."
@@ -29,7 +29,7 @@ def add_to(commands: Any) -> None:
     add_stream(parser)
     parser.add_argument("--tries", type=whole, default=24, metavar="N", help="configurations to try (24)")
     parser.add_argument("--top", type=whole, metavar="N", help="the length of a recommendation (10; clicks 1)")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the search (0)")
+    parser.add_argument("--seed", type=seed, default=0, metavar="N", help="of the search (0)")
     parser.add_argument("--out", type=Path, metavar="FILE.toml", help="write the TOML there too")
     add_jobs(parser)
     parser.set_defaults(run=_run)

@@ -47,7 +47,7 @@ def _linear(workload: Workload, seed: int, options: Options) -> Method:
 
 def _machine(model: Callable[[Recommender], Model]) -> Callable[[Workload, int, Options], Method]:
     def build(workload: Workload, seed: int, options: Options) -> Method:
-        settings = experiment(workload.stream.name).machine.with_(**options)
+        settings = experiment(workload.published).machine.with_(**options)
         return model(Recommender(_candidates(workload.paper, workload), settings, seed))
 
     return build
@@ -55,7 +55,7 @@ def _machine(model: Callable[[Recommender], Model]) -> Callable[[Workload, int, 
 
 def _factorization(model: Callable[[Recommender], Model], **changes: float) -> Callable[[Workload, int, Options], Method]:
     def build(workload: Workload, seed: int, options: Options) -> Method:
-        settings: Hyperparameters = experiment(workload.stream.name).factorization.with_(**{**changes, **options})
+        settings: Hyperparameters = experiment(workload.published).factorization.with_(**{**changes, **options})
         method = IdsOnly(model(Recommender(_candidates(Schema(), workload), settings, seed)))
         nobody_returns = not any(isinstance(field, Id) for field in workload.paper.user)
         return OneUser(method) if nobody_returns else method

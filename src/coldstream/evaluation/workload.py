@@ -1,5 +1,6 @@
 """A stream, and how it is described to the recommenders under test."""
 
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -29,6 +30,8 @@ class Workload:
     stream: Stream
     schema: Schema
     paper: Schema
+    published: str = ""
+    """The data set of the paper whose settings its methods take; none for a stream that the paper has not."""
     notes: tuple[str, ...] = ()
     """What a user should know of how the stream was read."""
 
@@ -85,7 +88,7 @@ def loaded(source: Source) -> Workload:
     """The workload of a source."""
     if isinstance(source, Known):
         stream = datasets.load(source.name, seed=source.seed)
-        return Workload(stream, *SCHEMAS[source.name])
+        return Workload(stream, *SCHEMAS[source.name], published=source.name)
     declared = None if source.schema is None else Schema.from_toml(source.schema)
     stream = read_stream(
         source.events,
@@ -95,9 +98,17 @@ def loaded(source: Source) -> Workload:
         ignore=source.ignore,
         lists={*source.lists, *([] if declared is None else list_columns(declared))},
         at_least=source.at_least,
-        repeats=source.repeats if declared is None or source.repeats is not None else not declared.exclude_seen,
+        repeats=_repeats(source),
     )
     if declared is None:
         guessed = inferred_schema(stream)
-        return Workload(only_declared(stream, guessed.schema), guessed.schema, guessed.schema, tuple(guessed.notes))
+        return Workload(only_declared(stream, guessed.schema), guessed.schema, guessed.schema, notes=tuple(guessed.notes))
     return Workload(only_declared(stream, declared), declared, declared)
+
+
+def _repeats(source: Files) -> bool | None:
+    """What the command or the schema says of choosing again; where neither does, the stream tells."""
+    if source.repeats is not None or source.schema is None:
+        return source.repeats
+    stated = tomllib.loads(source.schema.read_text(encoding="utf-8")).get("exclude_seen")
+    return None if stated is None else not stated

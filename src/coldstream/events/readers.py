@@ -120,6 +120,8 @@ def _ids(table: Table, role: str, column: str) -> list[str]:
 
 def _times(table: Table, column: str) -> list[float | None]:
     """Seconds since 1970 of every row, or None for all."""
+    if column != "time":
+        table.column(column, "say which one is the time, or leave it out")
     given = table.columns.get(column, [None] * len(table.numbers))
     if given.count(None) == len(given):
         return given
