@@ -18,7 +18,7 @@ from coldstream.model.counter import key_of
 from coldstream.model.factorization_machine import FactorizationMachine
 from coldstream.model.kernels import learn
 from coldstream.model.shapes import Candidates, Memory, Rule, Theta
-from coldstream.training import batch_of, count_in_order, replayed
+from coldstream.training import Users, batch_of, count_in_order, replayed
 from workloads import FULL, IDS_ONLY, MATRIX, MovieLens
 
 
@@ -60,11 +60,12 @@ def kernel_time(recommender: Recommender, events: int = 4000) -> float:
     parameters, items = known.machine.parameters, known.catalogue.items
     parameters.make_room(known.most_touched(max(len(x.column) for x in contexts)))
     users, chosen = np.zeros(events, np.int32), np.array(slots, np.int32)
-    replay = replayed(copied(items.trends), chosen, np.zeros(events, np.uint8), known.events)
+    came = np.zeros(events, np.uint8)
+    replay = replayed(copied(items.trends), chosen, came, known.events)
     batch = batch_of(items, contexts, chosen, users, [np.arange(20, dtype=np.int32)], replay)
     draws = Draws(key_of(1, "bench"), 0, recommender.hyperparameters.negatives, True)
     order = np.arange(events, dtype=np.int32)
-    (ties,) = count_in_order(known.catalogue, batch, (pasts, [Seen()]), [order], [draws])
+    (ties,) = count_in_order(known.catalogue, batch, Users(pasts, [Seen()]), came, [order], [draws])
     args = (parameters.theta, parameters.memory, known.machine.rule, known.catalogue.items, draws, batch, ties, order)
     return best_of(7, lambda: learn_epoch(*args), events)
 
