@@ -4,9 +4,10 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from ctypes import c_int64
 from typing import Any, NamedTuple, TypeAlias
 
@@ -73,7 +74,8 @@ def _run_spread(jobs: Sequence[Job], processes: int, advance: Callable[[int, int
     os.environ.update({name: number for name, number in _ONE_THREAD.items() if name not in os.environ})
     pool = ProcessPoolExecutor(min(processes, len(jobs)), context, _begin, (done,))
     try:
-        futures = [pool.submit(_run_watched, number, job) for number, job in enumerate(jobs)]
+        with _uninterrupted():  # a process is born with the mask of the one that starts it
+            futures = [pool.submit(_run_watched, number, job) for number, job in enumerate(jobs)]
         _watch(futures, done, advance)
         return [future.result() for future in futures]
     except BrokenProcessPool as error:
@@ -100,6 +102,19 @@ def _watch(futures: Sequence[Future[Trial]], done: Counters, advance: Callable[[
 
 
 _done: Counters | None = None
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ctrl-C waits until the block ends: a new process that hears it before it is ready would only complain."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _begin(done: Counters) -> None:
