@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # Data sets live outside the repository; tests that need one say so when it is missing.
 export COLDSTREAM_DATA ?= $(abspath ../shared/data)
 
-.PHONY: run test check lint types layers bench paper lock clean
+.PHONY: run test check lint types layers bench paper results lock clean
 .DEFAULT_GOAL := help
 
 help:  ## What there is to make
@@ -42,6 +42,16 @@ bench: $(READY)  ## Measure speed and memory; ratios are taken within one run
 
 paper: $(READY)  ## The paper's experiment, beside what was published; writes paper/report.html
 	@$(BIN)/coldstream paper --out paper
+
+POPULARITY := popularity $(addprefix recent-popularity:,half_life=100 half_life=500 half_life=2000 half_life=10000 window=2000 window=100)
+METHODS := coldstream linear $(POPULARITY) markov item-knn ease ease:recency=0.5 imf imf-tuned ifm random
+comma := ,
+space := $(subst ,, )
+
+results: $(READY)  ## All figures of docs/results.md: half an hour on two cores; writes results/
+	@mkdir -p results
+	@for d in ml-100k ml-1m movietweetings clicks; do $(BIN)/coldstream evaluate $$d --seeds 5 \
+		--methods $(subst $(space),$(comma),$(METHODS)) --json results/$$d.json --report results/$$d.html; done
 
 lock: $(READY)  ## Pin the newest versions that fit pyproject.toml
 	$(BIN)/uv pip compile --universal --generate-hashes --no-header --no-annotate --upgrade --extra dev \

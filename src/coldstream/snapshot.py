@@ -5,7 +5,6 @@ the path holds a whole snapshot or none.
 """
 
 import json
-import os
 import struct
 import zipfile
 import zlib
@@ -16,7 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coldstream.errors import InvalidInput, InvalidSnapshot
+from coldstream.errors import InvalidSnapshot
+from coldstream.files import atomic
 
 FORMAT, VERSION = "coldstream-snapshot", 2
 
@@ -38,21 +38,10 @@ _DAMAGED = (
 
 def write_snapshot(path: str | Path, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write a snapshot so that a crash at any moment leaves the old file or the new one."""
-    path = Path(path)
-    if not path.parent.is_dir():
-        raise InvalidInput(f"path {str(path)!r}: there is no folder {str(path.parent)!r}; make it first")
     header = {"format": FORMAT, "version": VERSION, "document": document}
     text = json.dumps(header, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.writing")
-    try:
-        with open(temporary, "wb") as file:
-            np.savez(file, allow_pickle=False, __header__=np.frombuffer(text, np.uint8), **arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    _sync_folder(path.parent)
+    with atomic(path) as temporary, open(temporary, "wb") as file:
+        np.savez(file, allow_pickle=False, __header__=np.frombuffer(text, np.uint8), **arrays)
 
 
 def read_snapshot(path: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -73,11 +62,3 @@ def read_snapshot(path: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[A
         found = header.get("version")
         raise InvalidSnapshot(f"snapshot {str(path)!r} has version {found}, this release reads {VERSION}; use its release")
     return header["document"], members
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -126,6 +126,12 @@ def test_a_column_that_is_not_there_is_refused(files: Path) -> None:
         assert "nowhere" in done.stderr
 
 
+def test_choosing_looks_at_the_untested_part_only(files: Path) -> None:
+    stream = ("--events", files / "events.csv", "--methods", "popularity")
+    assert coldstream("evaluate", *stream, "--untested", "--json", files / "o.json").returncode == 0
+    assert json.loads((files / "o.json").read_text())[0]["events_tested"] == 120 - 24 - 12
+
+
 def test_files_are_written_though_nobody_reads_the_output(files: Path) -> None:
     arguments = command(
         "evaluate", "--events", files / "events.csv", "--methods", "popularity", "--json", files / "out.json"

@@ -92,6 +92,12 @@ class CatalogueMachine(RuleBasedStateMachine):
         self.recommender.learn(Event(user, item, self.time, context))
         self.expected.setdefault(item, {})
 
+    @rule(user=st.sampled_from(USERS), item=st.sampled_from(ITEMS), context=contexts)
+    def observe(self, user: str, item: str, context: dict) -> None:
+        self.time += 1800.0
+        self.recommender.observe(Event(user, item, self.time, context))
+        self.expected.setdefault(item, {})
+
     @rule(user=st.sampled_from([*USERS, "stranger"]), item=st.sampled_from([*ITEMS, "unheard of"]), context=contexts)
     def diverge(self, user: str, item: str, context: dict) -> None:
         """A refused update leaves no trace, whatever was new about the event."""

@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from coldstream import Again, Event, Follows, Id, Recommender, Schema, Together
+from coldstream import Again, Event, Follows, Id, InvalidInput, Recommender, Schema, Together
 from coldstream.catalogue.neighbours import (
     count_choice,
     neighbours_of,
@@ -249,6 +250,13 @@ def test_favourites_come_again() -> None:
         )
     for user in range(10):
         assert {r.item for r in recommender.recommend(f"u{user}", 3)} == {f"i{3 * user + n}" for n in range(3)}
+
+
+def test_a_refused_observation_changes_nothing(unchanged: Callable[..., str]) -> None:
+    recommender = listener()
+    recommender.learn(Event("u", "i1"))
+    for event in (Event("new", "newer", None, {"distance": 3}), "no event"):
+        unchanged(recommender, InvalidInput, lambda event=event: recommender.observe(event))
 
 
 def test_repeats_count_once_in_a_window() -> None:

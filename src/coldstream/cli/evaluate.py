@@ -8,8 +8,8 @@ from coldstream.cli.options import add_jobs, add_stream, source_of, whole
 from coldstream.cli.screen import ERR, show, trials_bar
 from coldstream.errors import InvalidInput
 from coldstream.evaluation import tables
-from coldstream.evaluation.atomic import check_writable
 from coldstream.evaluation.methods import METHODS, chosen
+from coldstream.evaluation.prequential import untested
 from coldstream.evaluation.published import experiment
 from coldstream.evaluation.ranks import write_ranks
 from coldstream.evaluation.report import write_report
@@ -17,6 +17,7 @@ from coldstream.evaluation.results import rows, write_rows
 from coldstream.evaluation.runs import Job, distinct, run_all
 from coldstream.evaluation.study import Facts, Study
 from coldstream.evaluation.workload import Known, Source, loaded
+from coldstream.files import check_writable
 
 DEFAULT_METHODS = "coldstream,popularity,recent-popularity"
 
@@ -42,6 +43,9 @@ def add_to(commands: Any) -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write a list with one object per method and seed")
     parser.add_argument("--report", type=Path, metavar="FILE.html", help="write a page with tables and figures")
     parser.add_argument("--ranks", type=Path, metavar="FILE.parquet", help="write the rank of every tested event")
+    parser.add_argument(
+        "--untested", action="store_true", help="use only the first 30 %%, which are not tested: to choose by"
+    )
     add_jobs(parser)
     parser.set_defaults(run=_run)
 
@@ -55,7 +59,7 @@ def _run(args: argparse.Namespace) -> int:
         chosen(name)
     for path in filter(None, (args.json, args.report, args.ranks)):
         check_writable(path)
-    study = evaluated(source, methods, args.seeds, args.top, args.window, args.jobs)
+    study = evaluated(source, methods, args)
     if args.json:
         write_rows(args.json, rows(study))
     if args.ranks:
@@ -66,20 +70,21 @@ def _run(args: argparse.Namespace) -> int:
     return 0
 
 
-def evaluated(source: Source, methods: list[str], seeds: int, top: int | None, window: int | None, processes: int) -> Study:
+def evaluated(source: Source, methods: list[str], args: argparse.Namespace) -> Study:
     """The study of some methods on a stream."""
     workload = loaded(source)
+    stream = untested(workload.stream) if args.untested else workload.stream
     for note in workload.notes:
         ERR.print(f"note: {note}", markup=False)
     settings = experiment(source.name if isinstance(source, Known) else "")
-    top, window = top or settings.top, window or settings.window
-    jobs = [Job(source, method, seed, top) for method in methods for seed in range(seeds)]
-    with trials_bar(workload.stream.name, len(distinct(jobs)) * len(workload.stream.events)) as bar:
-        trials = run_all(jobs, processes, bar)
+    top, window = args.top or settings.top, args.window or settings.window
+    jobs = [Job(source, method, seed, top, args.untested) for method in methods for seed in range(args.seeds)]
+    with trials_bar(stream.name, len(distinct(jobs)) * len(stream.events)) as bar:
+        trials = run_all(jobs, args.jobs, bar)
     found: dict[str, dict[int, Any]] = {method: {} for method in methods}
     for job, trial in zip(jobs, trials, strict=True):
         found[job.method][job.seed] = trial
-    return Study(Facts.of(workload.stream), top, window, found)
+    return Study(Facts.of(stream), top, window, found)
 
 
 def _show(study: Study) -> None:
@@ -98,3 +103,5 @@ def _show(study: Study) -> None:
         few = pairs if len(pairs) <= MOST_PAIRS else pairs[: len(study.trials) - 1]
         title = "pairs: the first less the second"
         show(tables.comparison_table(few), title if few is pairs else f"{title} (all {len(pairs)} are in the report)")
+        if known := tables.known_comparisons(study, figures):
+            show(tables.comparison_table(known), "the best against the others on known items alone")

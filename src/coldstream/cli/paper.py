@@ -8,7 +8,6 @@ from coldstream.cli.options import add_jobs, whole
 from coldstream.cli.screen import OUT, show, trials_bar
 from coldstream.errors import InvalidInput
 from coldstream.evaluation import paper, tables
-from coldstream.evaluation.atomic import check_writable, write_text
 from coldstream.evaluation.figures import recall_over_time
 from coldstream.evaluation.published import EXPERIMENTS, TRIALS
 from coldstream.evaluation.ranks import write_ranks
@@ -17,6 +16,7 @@ from coldstream.evaluation.results import rows, write_rows
 from coldstream.evaluation.runs import run_all
 from coldstream.evaluation.study import Study
 from coldstream.evaluation.workload import loaded
+from coldstream.files import check_writable, write_text
 
 
 def add_to(commands: Any) -> None:

@@ -10,6 +10,7 @@ from rich.progress import (
     DownloadColumn,
     MofNCompleteColumn,
     Progress,
+    TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
@@ -81,10 +82,10 @@ class Download:
     """Told of a download as it goes."""
 
     def __init__(self, bar: Progress) -> None:
-        self._bar, self._tasks = bar, dict[str, object]()
+        self._bar, self._tasks = bar, dict[str, TaskID]()
 
     def __call__(self, file: str, done: int, total: int | None) -> None:
         """So many bytes of a file are here."""
         if file not in self._tasks:
             self._tasks[file] = self._bar.add_task(file, total=total)
-        self._bar.update(self._tasks[file], completed=done, total=total)  # type: ignore[arg-type]
+        self._bar.update(self._tasks[file], completed=done, total=total)

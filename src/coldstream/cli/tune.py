@@ -8,12 +8,12 @@ from typing import Any
 from coldstream.cli.options import add_jobs, add_stream, seed, source_of, whole
 from coldstream.cli.screen import ERR, trials_bar
 from coldstream.evaluation import tuning
-from coldstream.evaluation.atomic import check_writable, write_text
 from coldstream.evaluation.prequential import untested
 from coldstream.evaluation.published import experiment
 from coldstream.evaluation.runs import run_all
 from coldstream.evaluation.tuning import Tried
 from coldstream.evaluation.workload import Known, Source, loaded
+from coldstream.files import check_writable, write_text
 
 
 def add_to(commands: Any) -> None:

@@ -1,7 +1,7 @@
 """Test, then learn: the past is learned, and every later event is first ranked and then learned."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter_ns
 from typing import NamedTuple
 
@@ -60,6 +60,13 @@ class Trial:
     """How many different items were ever among the top n."""
     registered: int
     """How many items there were in the end."""
+
+
+def of_known_items(trial: Trial) -> Trial:
+    """The part of a trial whose items were chosen before. A newcomer is registered just before its first event is tested."""
+    known = ~trial.new_item
+    rows = ("rank", "candidates", "new_user", "new_item", "recommend_ns", "update_ns")
+    return replace(trial, **{name: getattr(trial, name)[known] for name in rows})
 
 
 def unwatched(done: int) -> None:

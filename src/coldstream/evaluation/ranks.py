@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from coldstream.arrays import Doubles, Longs
 from coldstream.errors import InvalidInput
-from coldstream.evaluation.atomic import atomic
 from coldstream.evaluation.study import Study
+from coldstream.files import atomic
 
 _NAME = pa.dictionary(pa.int32(), pa.string())
 _COLUMNS = pa.schema(

@@ -11,10 +11,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from coldstream.evaluation import tables
-from coldstream.evaluation.atomic import write_text
 from coldstream.evaluation.figures import percentile_over_time, recall_over_time
 from coldstream.evaluation.prequential import split
 from coldstream.evaluation.study import Study
+from coldstream.files import write_text
 
 LIBRARIES = ("coldstream", "numpy", "numba")
 
@@ -55,6 +55,7 @@ def _section(study: Study) -> dict[str, Any]:
         "published": tables.published_table(study, figures),
         "timings": tables.timings_table(figures),
         "best_pairs": tables.comparison_table(pairs[:nearest]) if pairs else None,
+        "known_pairs": tables.comparison_table(known) if (known := tables.known_comparisons(study, figures)) else None,
         "other_pairs": tables.comparison_table(pairs[nearest:]) if pairs[nearest:] else None,
         # The figures escape what they are given themselves.
         "curves": [Markup(recall_over_time(study)), Markup(percentile_over_time(study))],  # noqa: S704

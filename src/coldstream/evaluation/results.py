@@ -9,10 +9,10 @@ from typing import Any, TypedDict
 import numpy as np
 
 from coldstream.evaluation import metrics
-from coldstream.evaluation.atomic import write_text
 from coldstream.evaluation.metrics import Spread
 from coldstream.evaluation.prequential import Trial
 from coldstream.evaluation.study import Study
+from coldstream.files import write_text
 
 
 class Result(TypedDict):

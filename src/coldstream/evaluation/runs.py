@@ -9,6 +9,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from ctypes import c_int64
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 from coldstream.errors import Interrupted
@@ -65,7 +66,7 @@ def _unseeded(job: Job) -> Job:
 
 
 def _run_here(jobs: Sequence[Job], _: int, advance: Callable[[int, int], None]) -> list[Trial]:
-    return [run(job, lambda done, number=number: advance(number, done)) for number, job in enumerate(jobs)]  # type: ignore[misc]
+    return [run(job, partial(advance, number)) for number, job in enumerate(jobs)]
 
 
 def _run_spread(jobs: Sequence[Job], processes: int, advance: Callable[[int, int], None]) -> list[Trial]:

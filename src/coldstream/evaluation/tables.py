@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from coldstream.evaluation.metrics import Spread
+from coldstream.evaluation.prequential import of_known_items
 from coldstream.evaluation.results import summary
 from coldstream.evaluation.significance import Comparison, Interval, pairwise
 from coldstream.evaluation.study import Study
@@ -105,6 +106,17 @@ def comparisons(study: Study, figures: Figures) -> list[Comparison]:
     """Every pair of methods, the one of better recall first, and the pairs of the best method before all others."""
     ordered = sorted(study.trials, key=lambda method: -figures[method]["recall"].mean)
     return pairwise({method: study.trials[method] for method in ordered}, study.top)
+
+
+def known_comparisons(study: Study, figures: Figures) -> list[Comparison]:
+    """The best method against all others on known items alone; nothing where every item is known, or none."""
+    if any(math.isnan(own["new_item_recall"].mean) for own in figures.values()):
+        return []
+    known = {method: {seed: of_known_items(t) for seed, t in seeds.items()} for method, seeds in study.trials.items()}
+    if not all(len(trial.rank) for seeds in known.values() for trial in seeds.values()):
+        return []
+    ordered = sorted(known, key=lambda method: -figures[method]["recall"].mean)
+    return pairwise({method: known[method] for method in ordered}, study.top)[: len(known) - 1]
 
 
 def comparison_table(pairs: Sequence[Comparison]) -> Table:

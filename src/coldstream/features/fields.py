@@ -192,8 +192,7 @@ class LastItems(Field):
     def __post_init__(self) -> None:
         Field.__post_init__(self)
         object.__setattr__(self, "length", plain(self.length))
-        whole = isinstance(self.length, int) and not isinstance(self.length, bool)
-        self._require("length", self.length, whole and 0 < self.length <= 1000, "a whole number from 1 to 1000")
+        self._require("length", self.length, _is_length(self.length), "a whole number from 1 to 1000")
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,53 +228,46 @@ class Trend(Field):
 
 
 @dataclass(frozen=True, slots=True)
-class Follows(Field):
-    """How often an item was chosen right after the user's last item, by anybody: log(1 + count). Always linear."""
+class Tie(Field):
+    """What ties an item to what the user did. Always linear: it belongs to a user and an item at once."""
+
+    sides = ("item",)
+    linear: bool = field(default=True, kw_only=True)
+
+    def __post_init__(self) -> None:
+        Field.__post_init__(self)
+        self._require("linear", self.linear, self.linear, "true, because it belongs to a user and an item at once")
+
+
+@dataclass(frozen=True, slots=True)
+class Follows(Tie):
+    """How often an item was chosen right after the user's last item, by anybody: log(1 + count)."""
 
     kind = "follows"
-    sides = ("item",)
     name: str = "follows"
-    linear: bool = field(default=True, kw_only=True)
-
-    def __post_init__(self) -> None:
-        Field.__post_init__(self)
-        self._require("linear", self.linear, self.linear, "true, because it belongs to a user and an item at once")
 
 
 @dataclass(frozen=True, slots=True)
-class Together(Field):
-    """How often an item is chosen together with the user's last `length` items: √ of a sum of cosines. Always linear."""
+class Together(Tie):
+    """How often an item is chosen together with the user's last `length` items: √ of a sum of cosines."""
 
     kind = "together"
-    sides = ("item",)
     name: str = "together"
     length: int = 10
-    linear: bool = field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
-        Field.__post_init__(self)
-        self._require("linear", self.linear, self.linear, "true, because it belongs to a user and an item at once")
+        Tie.__post_init__(self)
         object.__setattr__(self, "length", plain(self.length))
-        whole = isinstance(self.length, int) and not isinstance(self.length, bool)
-        self._require("length", self.length, whole and 0 < self.length <= 1000, "a whole number from 1 to 1000")
+        self._require("length", self.length, _is_length(self.length), "a whole number from 1 to 1000")
 
 
 @dataclass(frozen=True, slots=True)
-class Again(Field):
-    """How often the user chose the item before: log(1 + count). For streams in which people choose again. Always linear."""
+class Again(Tie):
+    """How often the user chose the item before: log(1 + count). For streams in which people choose again."""
 
     kind = "again"
-    sides = ("item",)
     name: str = "again"
-    linear: bool = field(default=True, kw_only=True)
 
-    def __post_init__(self) -> None:
-        Field.__post_init__(self)
-        self._require("linear", self.linear, self.linear, "true, because it belongs to a user and an item at once")
-
-
-Tie: TypeAlias = Follows | Together | Again
-"""A field that ties an item to what the user did."""
 
 _ALL = (
     *(Id, Category, Categories, Number, TimePart, LastTimePart, LastItem, LastItems, LastAttribute),
@@ -301,6 +293,10 @@ def _rising(values: tuple[Any, ...]) -> bool:
 
 def _as_tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
+
+
+def _is_length(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 < value <= 1000
 
 
 def _is_number(value: object) -> bool:

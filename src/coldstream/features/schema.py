@@ -1,7 +1,7 @@
 """What a user, an item and a context are made of."""
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -35,9 +35,9 @@ class Schema:
     True
     """
 
-    user: tuple[Field, ...] = (Id(),)
-    item: tuple[Field, ...] = (Id(),)
-    context: tuple[Field, ...] = ()
+    user: Sequence[Field] = (Id(),)
+    item: Sequence[Field] = (Id(),)
+    context: Sequence[Field] = ()
     exclude_seen: bool = True
     """Whether a recommendation leaves out what the user already had, unless the call says otherwise."""
     open_context: bool = True
@@ -83,7 +83,7 @@ class Schema:
 
     def completed(self, history: int, trends: Iterable[float], neighbours: int) -> "Schema":
         """The schema with item history, trends and neighbours added, each only where it declares none of its own."""
-        context, item = self.context, self.item
+        context, item = tuple(self.context), tuple(self.item)
         taken = {field.name for field in context}
         if history and not any(isinstance(field, HISTORY_KINDS) for field in context):
             derived = (LastItem(), LastItems(length=history))
@@ -100,7 +100,7 @@ class Schema:
 
     def with_context(self, *added: Field) -> "Schema":
         """The schema with context fields appended."""
-        return replace(self, context=self.context + added)
+        return replace(self, context=(*self.context, *added))
 
 
 def _checked_side(side: str, declared: Any) -> tuple[Field, ...]:

@@ -17,6 +17,8 @@ from coldstream.evaluation.significance import (
     pairwise,
     resampled_means,
 )
+from coldstream.evaluation.study import Facts, Study
+from coldstream.evaluation.tables import figures_of, known_comparisons
 
 
 @pytest.mark.parametrize(("statistic", "p"), [(2.706, 0.1), (3.841, 0.05), (5.412, 0.02), (6.635, 0.01), (10.828, 0.001)])
@@ -142,3 +144,19 @@ def test_a_single_block_has_no_interval() -> None:
         trials = {name: {1: trial_of(rng.integers(0, 30, events))} for name in "ab"}
         (pair,) = pairwise(trials, 10)
         assert (pair.recall_interval is not None) == (pair.mpr_interval is not None) == found
+
+
+def test_known_items_are_compared_apart() -> None:
+    """On newcomers a is always right and b never; on known items it is the other way round."""
+    rng = np.random.default_rng(1)
+    newcomers = np.flatnonzero(rng.random(600) < 0.5).tolist()
+    a = [0 if n in newcomers else 5 for n in range(600)]
+    b = [5 if n in newcomers else int(rng.integers(0, 2)) for n in range(600)]
+    trials = {"a": {0: trial_of(a, new_items=newcomers)}, "b": {0: trial_of(b, new_items=newcomers)}}
+    study = Study(Facts("d", 900, 5, 9, False), 1, 50, trials)
+    (pair,) = known_comparisons(study, figures_of(study))
+    assert (pair.a, pair.b) == ("a", "b")
+    assert pair.recall == pytest.approx(-np.mean([rank == 0 for n, rank in enumerate(b) if n not in newcomers]))
+    assert pair.p < 0.01
+    nothing_new = Study(Facts("d", 900, 5, 9, False), 1, 50, {"a": {0: trial_of(a)}, "b": {0: trial_of(b)}})
+    assert known_comparisons(nothing_new, figures_of(nothing_new)) == []
