@@ -21,6 +21,9 @@ class ColdstreamError(Exception):
 class InvalidInput(ColdstreamError, ValueError):
     """A record, an argument or a hyperparameter that cannot be used. Nothing was changed."""
 
+    field: str | None = None
+    """Which part of a record it is about, where that is known: `context.device`, `attributes.price`."""
+
 
 class InvalidSchema(InvalidInput):
     """A schema that contradicts itself or names a kind that does not exist."""
@@ -44,3 +47,15 @@ class Interrupted(ColdstreamError):
 
 class InvalidSnapshot(ColdstreamError):
     """A file that is not a whole coldstream snapshot of a version that this release reads."""
+
+
+class StoreUnavailable(ColdstreamError):
+    """The disk or the database server does not do its work now. Nothing is lost, and it may be tried again."""
+
+
+class StoreDamaged(ColdstreamError):
+    """A log or snapshots that cannot be what was once written. Nothing was changed."""
+
+
+class StoreInUse(ColdstreamError):
+    """A store that another process writes to."""

@@ -15,9 +15,9 @@ def atomic(path: str | Path) -> Iterator[Path]:
     temporary = place.with_name(f".{place.name}.{os.getpid()}.writing")
     try:
         yield temporary
-        _sync(temporary)
+        sync(temporary)
         os.replace(temporary, place)
-        _sync(place.parent)
+        sync(place.parent)
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -45,7 +45,8 @@ def _place(path: str | Path) -> Path:
     return place
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Make durable what a file holds, or which files a folder has."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

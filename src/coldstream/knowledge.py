@@ -102,11 +102,15 @@ class Knowledge:
 
     def add_context(self, fields: Sequence[Field]) -> None:
         """Take up declared context fields."""
-        self.encoder.add_context(fields)
+        self.take_schema(self.encoder.schema.with_context(*fields))
+
+    def take_schema(self, schema: Schema) -> None:
+        """Go on with a schema that has all fields there are, and perhaps more."""
+        self.encoder.take_schema(schema)
         self.machine.take_up()
         self._settle_linear_fields()
         self.encoder.vocabulary.commit()
-        # The fields may ask for attributes of last items that no note was taken of.
+        # New fields may ask for attributes of last items that no note was taken of.
         self.catalogue.take_notes(self.encoder.history.note)
 
     # Reading
@@ -242,7 +246,7 @@ class Knowledge:
         parts: dict[str, dict[str, NDArray[Any]]] = {"model": {}, "catalogue": {}, "users": {}}
         for name, array in arrays.items():
             part, _, rest = name.partition(".")
-            parts[part][rest] = array
+            parts.setdefault(part, {})[rest] = array  # others may keep parts of their own in the same file
         known = cls(
             Schema.from_document(document["schema"]),
             Hyperparameters.from_document(document["hyperparameters"]),

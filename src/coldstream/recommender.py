@@ -3,19 +3,20 @@
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coldstream.arrays import Integers, frozen, plain
+from coldstream.arrays import Doubles, Integers, frozen, plain
 from coldstream.catalogue.filters import Predicate, barred_slots
 from coldstream.catalogue.ranking import Rank
 from coldstream.config import Hyperparameters
 from coldstream.errors import InvalidInput, InvalidSnapshot, UnknownId, shown
 from coldstream.events.event import Event, checked_id, checked_names, checked_time
 from coldstream.features.fields import Field
-from coldstream.features.schema import Schema
+from coldstream.features.schema import Schema, extended
 from coldstream.features.sparse import Sparse
 from coldstream.features.users import User
 from coldstream.features.vocabulary import Vocabulary
@@ -24,12 +25,22 @@ from coldstream.model.explanation import Explanation, explained
 from coldstream.model.factorization_machine import checked_seed, chosen
 from coldstream.snapshot import NOT_WHAT_IT_SHOULD_BE, read_snapshot, write_snapshot
 
+NO_FIELDS: Mapping[str, Field] = MappingProxyType({})
+
 
 class Recommendation(NamedTuple):
     """An item and its score for one request."""
 
     item: str
     score: float
+
+
+class Size(NamedTuple):
+    """How many items, users and features are known."""
+
+    items: int
+    users: int
+    features: int
 
 
 class Recommender:
@@ -70,6 +81,12 @@ class Recommender:
         """How many events there were: learned, or observed."""
         return self._known.events
 
+    @property
+    def size(self) -> Size:
+        """How much is known."""
+        known = self._known
+        return Size(len(known.catalogue), len(known.users), known.encoder.vocabulary.features())
+
     def items(self) -> list[str]:
         """The ids of all items, in order of registration."""
         live, born = self._known.catalogue.items.live, self._known.catalogue.items.born
@@ -86,6 +103,26 @@ class Recommender:
     def user(self, user: str) -> dict[str, Any]:
         """A user's attributes as they were put."""
         return {name: plain(raw) for name, raw in self._user(user).attributes.items()}
+
+    def place(self, item: str) -> int:
+        """The number of an item, from 0 in the order of first registration. An id keeps its number for ever."""
+        return self._slot(item)
+
+    def places(self) -> int:
+        """How many numbers `place` has given out."""
+        return len(self._known.catalogue.ids)
+
+    def has_item(self, item: str) -> bool:
+        """Whether an item is in the catalogue."""
+        return item in self._known.catalogue
+
+    def has_user(self, user: str) -> bool:
+        """Whether anything is known of a user."""
+        return user in self._known.users
+
+    def has_past(self, user: str) -> bool:
+        """Whether a user ever chose anything."""
+        return user in self._known.users and len(self._known.users[user].seen.slots()) > 0
 
     # Step 0: users, items and context variables come, change and go
 
@@ -114,6 +151,34 @@ class Recommender:
     def add_context(self, *fields: Field) -> None:
         """Declare context fields in mid-stream."""
         self._known.add_context(fields)
+
+    def extend(self, schema: Schema) -> None:
+        """Take up the fields that a schema declares beyond those in use, and whether its context is open.
+
+        Fields in use stay; one that is declared otherwise, or a kind that counts from the first event on, is refused.
+        """
+        self._known.take_schema(self.check_extension(schema))
+
+    # What would be refused
+
+    def check_user(self, user: str, attributes: Mapping[str, Any] | None = None) -> None:
+        """Raise what `put_user` would raise."""
+        given = checked_names(f"user {checked_id('user', user)!r}", {} if attributes is None else attributes)
+        self._known.encoder.describe_user(user, given)
+
+    def check_item(self, item: str, attributes: Mapping[str, Any] | None = None) -> None:
+        """Raise what `put_item` would raise."""
+        given = checked_names(f"item {checked_id('item', item)!r}", {} if attributes is None else attributes)
+        self._known.encoder.describe_item(item, given)
+
+    def check_extension(self, schema: Schema) -> Schema:
+        """The schema that `extend` would lead to; raises what it would raise."""
+        settled = self.hyperparameters
+        return extended(self.schema, schema.completed(settled.history, settled.trends, settled.neighbours))
+
+    def check_event(self, event: Event, coming: Mapping[str, Field] = NO_FIELDS) -> dict[str, Field]:
+        """The context fields that an event would admit, after others that are coming; raises what `learn` would refuse."""
+        return self._known.encoder.admissible(_checked(event).context, coming)
 
     # Step 1: batch training
 
@@ -182,6 +247,14 @@ class Recommender:
         own, scores = self._known.scores(x, asking)
         return self._known.catalogue.rank(scores, own, barred, slot)
 
+    def rank_by(self, user: str | None, item: str, *scores: Doubles) -> list[Rank]:
+        """Where an item would stand for a user by other scores, each an array with a number for every `place`."""
+        slot = self._slot(item)
+        asking = NOBODY if user is None else self._known.users.get(checked_id("user", user), NOBODY)
+        catalogue = self._known.catalogue
+        barred = barred_slots(catalogue, self._known.encoder, self._left_out(asking, None), None, None, None)
+        return [catalogue.rank_by(own, barred, slot) for own in scores]
+
     def predict(
         self,
         user: str | None,
@@ -233,17 +306,24 @@ class Recommender:
     def load(cls, path: str | Path) -> "Recommender":
         """The recommender that `save` wrote."""
         document, arrays = read_snapshot(path)
-        recommender = cls.__new__(cls)
         try:
-            recommender._known = Knowledge.from_state(document, arrays)
-        except NOT_WHAT_IT_SHOULD_BE as error:
-            message = f"snapshot {str(path)!r} does not hold a recommender ({error!r}); use an older one"
-            raise InvalidSnapshot(message) from error
-        return recommender
+            return cls.from_state(document, arrays)
+        except InvalidSnapshot as error:
+            raise InvalidSnapshot(f"snapshot {str(path)!r}: {error}") from error
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Everything, as one JSON document and named arrays. Equal states behave equally for ever after."""
         return self._known.state()
+
+    @classmethod
+    def from_state(cls, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> "Recommender":
+        """The inverse of `state`."""
+        recommender = cls.__new__(cls)
+        try:
+            recommender._known = Knowledge.from_state(document, arrays)
+        except NOT_WHAT_IT_SHOULD_BE as error:
+            raise InvalidSnapshot(f"this does not hold a recommender ({error!r}); use an older one") from error
+        return recommender
 
     def _slot(self, item: str) -> int:
         if not isinstance(item, str) or item not in self._known.catalogue:

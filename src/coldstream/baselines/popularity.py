@@ -22,3 +22,7 @@ class Popularity:
 
     def learn(self, _: Past, item: int, /) -> None:
         self._counts[item] += 1
+
+    def restore(self, counts: Doubles) -> None:
+        """Go on from counts that `scores` gave once."""
+        self._counts, self._items = counts.astype(np.float64), len(counts)

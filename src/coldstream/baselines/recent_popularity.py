@@ -39,6 +39,11 @@ class DecayedPopularity:
         self._highest = max(self._highest, float(self._levels[item]))
         self._events += 1
 
+    def restore(self, levels: Doubles, events: int) -> None:
+        """Go on from levels that `scores` gave once, after so many choices."""
+        self._levels, self._items, self._events = levels.astype(np.float64), len(levels), events
+        self._highest = float(levels.max(initial=0.0))
+
     def standings(self, below: float) -> Doubles:
         """The items in the same order as numbers in [0, below): what breaks the ties of scores that differ by more."""
         return (self._levels[: self._items] - _NEVER) * (below / (self._highest + 2.0))

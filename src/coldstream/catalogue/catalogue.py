@@ -10,7 +10,7 @@ from coldstream.arrays import Doubles, Flags, Floats, Integers, checked_columns,
 from coldstream.catalogue.index import Index, MaterialisedIndex, SignatureIndex
 from coldstream.catalogue.neighbours import add_ties, count_choice, restored, take_out, ties, with_room, with_slot
 from coldstream.catalogue.neighbours import state as neighbours_state
-from coldstream.catalogue.ranking import RANK_RULES, Merit, Rank, best, rank_of
+from coldstream.catalogue.ranking import RANK_RULES, Merit, Rank, best, rank_by, rank_of
 from coldstream.catalogue.shapes import Items, Neighbours, Person, Trends
 from coldstream.catalogue.signatures import Signatures
 from coldstream.catalogue.trends import NO_COUNT, count_touch, enter, leave
@@ -23,7 +23,7 @@ from coldstream.model.shapes import Theta
 # Signatures per item. The gap between the two keeps the choice of index from flapping.
 MANY_SIGNATURES, FEW_SIGNATURES = 0.5, 0.25
 
-_best, _rank_of, _count_touch = direct(best), direct(rank_of), direct(count_touch)
+_best, _rank_of, _rank_by, _count_touch = direct(best), direct(rank_of), direct(rank_by), direct(count_touch)
 _add_ties, _count_choice = direct(add_ties), direct(count_choice)
 
 
@@ -250,6 +250,10 @@ class Catalogue:
     def rank(self, scores: Floats, offset: float, barred: Flags, slot: int) -> Rank:
         """Where a live item stands among those not barred and itself."""
         return Rank(*_rank_of(scores, self.items, barred, Merit(self._rank_rule, offset), slot))
+
+    def rank_by(self, scores: Doubles, barred: Flags, slot: int) -> Rank:
+        """Where a live item stands among those not barred and itself, by numbers per slot."""
+        return Rank(*_rank_by(scores, self.items.live, barred, slot))
 
     def holding(self, columns: Iterable[int]) -> Flags:
         """Per slot, whether its shared features include any of the columns."""

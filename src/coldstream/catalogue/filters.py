@@ -39,7 +39,11 @@ def barred_slots(
                 barred[slot] = 1
     elif isinstance(where, Mapping):
         for name, wanted in where.items():
-            barred |= 1 - _holding(catalogue, encoder, name, wanted)
+            try:
+                barred |= 1 - _holding(catalogue, encoder, name, wanted)
+            except InvalidInput as error:
+                error.field = f"where.{name}"
+                raise
     elif where is not None:
         raise InvalidInput(f"where must be a mapping from item field to value or a function, got {shown(where)}")
     return barred

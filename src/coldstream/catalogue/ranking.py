@@ -119,3 +119,16 @@ def rank_of(scores: Floats, items: Items, barred: Flags, rule: Merit, slot: int)
             equal += int(m == own)
             candidates += 1
     return better + 0.5 * equal, candidates + 1
+
+
+@kernel
+def rank_by(scores: Doubles, live: Integers, barred: Flags, slot: int) -> tuple[float, int]:
+    """What `rank_of` answers, for numbers per slot of which the highest is the best."""
+    better = equal = candidates = 0
+    for position in range(len(live)):
+        other = live[position]
+        if other != slot and not barred[other]:
+            better += int(scores[other] > scores[slot])
+            equal += int(scores[other] == scores[slot])
+            candidates += 1
+    return better + 0.5 * equal, candidates + 1

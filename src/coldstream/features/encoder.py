@@ -117,11 +117,25 @@ class Encoder:
             self.describe_context(context, None, Past())
         return [_inferred(name, plain(context[name])) for name in new]
 
+    def admissible(self, context: Mapping[str, Any], coming: Mapping[str, Field]) -> dict[str, Field]:
+        """The fields a context would add to those in use and those that are coming. All of it is checked."""
+        awaited = {name: (0, field) for name, field in coming.items() if name in context and isinstance(field, Attribute)}
+        _described("context", awaited, {name: context[name] for name in awaited})
+        rest = {name: raw for name, raw in context.items() if name not in awaited}
+        new = self.undeclared(rest)
+        if not new:
+            self.describe_context(rest, None, Past())
+        return {field.name: field for field in new}
+
     def add_context(self, fields: Iterable[Field]) -> None:
-        """Take up declared context fields in mid-stream."""
-        schema = self.schema.with_context(*fields)
-        for field in fields:
-            self.vocabulary.admit_field(f"context.{field.name}")
+        """Take up context fields in mid-stream."""
+        self.take_schema(self.schema.with_context(*fields))
+
+    def take_schema(self, schema: Schema) -> None:
+        """Follow a schema that has all fields there are, and perhaps more."""
+        for side in SIDES:
+            for field in getattr(schema, side):
+                self.vocabulary.admit_field(f"{side}.{field.name}")
         self._follow(schema)
 
     def _check_open(self, name: str, raw: object) -> None:
@@ -143,13 +157,23 @@ def _described(owner: str, fields: Mapping[str, tuple[int, Attribute]], raw: Map
     features: Features = []
     for name, (number, field) in fields.items():  # the schema's order, so that equal records make equal vectors
         if name in raw:
-            features += [(number, label, weight) for label, weight in field.features(owner, plain(raw[name]))]
+            try:
+                features += [(number, label, weight) for label, weight in field.features(owner, plain(raw[name]))]
+            except InvalidInput as error:
+                error.field = _path(owner, name)
+                raise
     return features
 
 
 def _unknown(owner: str, name: str, raw: object, fields: Iterable[str]) -> InvalidInput:
     known = ", ".join(fields) or "none"
-    return InvalidInput(f"{owner}: unknown field {name!r} = {shown(raw)}; the schema declares {known}")
+    error = InvalidInput(f"{owner}: unknown field {name!r} = {shown(raw)}; the schema declares {known}")
+    error.field = _path(owner, name)
+    return error
+
+
+def _path(owner: str, name: str) -> str:
+    return f"context.{name}" if owner == "context" else f"attributes.{name}"
 
 
 def _inferred(name: str, raw: object) -> Field:
@@ -161,4 +185,6 @@ def _inferred(name: str, raw: object) -> Field:
             field.features("context", raw)
             return field
     message = f"context: undeclared field {name!r} must be a string, true/false or a list of strings, got {shown(raw)}"
-    raise InvalidInput(f"{message}; declare a number with its scaling, or send it as a string")
+    error = InvalidInput(f"{message}; declare a number with its scaling, or send it as a string")
+    error.field = f"context.{name}"
+    raise error

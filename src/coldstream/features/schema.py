@@ -103,6 +103,30 @@ class Schema:
         return replace(self, context=(*self.context, *added))
 
 
+def extended(schema: Schema, declared: Schema) -> Schema:
+    """A schema in use, with the fields that another declares beyond it. What was learned has to go on making sense."""
+    if declared.exclude_seen != schema.exclude_seen:
+        message = f"exclude_seen cannot change from {shown(schema.exclude_seen)} to {shown(declared.exclude_seen)}"
+        raise InvalidSchema(f"{message}, because negatives were drawn by it; start anew in an empty store")
+    user, item, context = (_with_added(side, getattr(schema, side), getattr(declared, side)) for side in SIDES)
+    return replace(schema, user=user, item=item, context=context, open_context=declared.open_context)
+
+
+def _with_added(side: str, used: Sequence[Field], declared: Sequence[Field]) -> tuple[Field, ...]:
+    known = {field.name: field for field in used}
+    added = [field for field in declared if field.name not in known]
+    for field in declared:
+        if field.name in known and known[field.name] != field:
+            before, after = known[field.name].document(), field.document()
+            message = f"{side} field {field.name!r} cannot change from {before} to {after}, because it was learned so"
+            raise InvalidSchema(f"{message}; give the new one another name")
+    for field in added:
+        if isinstance(field, Id | Trend | Tie):
+            message = f"{side} field {field.name!r} of kind {field.kind!r} cannot be added to what was learned without it"
+            raise InvalidSchema(f"{message}; start anew in an empty store")
+    return (*used, *added)
+
+
 def _checked_side(side: str, declared: Any) -> tuple[Field, ...]:
     if isinstance(declared, str | Mapping) or not isinstance(declared, Iterable):
         raise InvalidSchema(f"schema: {side} must be a list of fields, got {shown(declared)}")

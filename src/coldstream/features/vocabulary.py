@@ -45,6 +45,10 @@ class Vocabulary:
         """How many columns there are, gaps included."""
         return len(self._value_of)
 
+    def features(self) -> int:
+        """How many features have a column."""
+        return sum(map(len, self._columns))
+
     def admit_field(self, name: str) -> int:
         """The number of a field, new or known."""
         number = self._numbers.get(name)
