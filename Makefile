@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # Data sets live outside the repository; tests that need one say so when it is missing.
 export COLDSTREAM_DATA ?= $(abspath ../shared/data)
 
-.PHONY: run test check lint types layers bench paper results lock clean
+.PHONY: run test postgres check lint types layers bench paper results lock clean
 .DEFAULT_GOAL := help
 
 help:  ## What there is to make
@@ -22,7 +22,10 @@ $(READY): requirements.lock pyproject.toml
 run: $(READY)  ## Watch a recommender learn a stream whose taste changes midway
 	@$(BIN)/python examples/watch_it_learn.py
 
-test: $(READY)  ## All tests, doctests of the documentation included
+postgres:  # a server for the tests, where there is none
+	@sh tests/install_postgres.sh
+
+test: $(READY) postgres  ## All tests, doctests of the documentation included
 	$(BIN)/python -m pytest --numprocesses=auto
 
 lint: $(READY)
@@ -39,6 +42,7 @@ check: lint types layers test  ## Everything a change has to pass: ruff, mypy, i
 
 bench: $(READY)  ## Measure speed and memory; ratios are taken within one run
 	@$(BIN)/python benchmarks/core.py
+	@$(BIN)/python benchmarks/service.py
 
 paper: $(READY)  ## The paper's experiment, beside what was published; writes paper/report.html
 	@$(BIN)/coldstream paper --out paper

@@ -1,0 +1,124 @@
+"""A store in a PostgreSQL database, in the schema that new tables go to."""
+
+import tempfile
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+from psycopg import Connection
+
+from coldstream.errors import InvalidInput
+from coldstream.storage import pages, postgres_log
+from coldstream.storage.disk import reported
+from coldstream.storage.postgres_session import Session, hold
+from coldstream.storage.store import Entry, Line, Saved
+
+
+class PostgresStore:
+    """The store of the one process that writes to a schema. The tables are made if there are none."""
+
+    def __init__(self, url: str) -> None:
+        self._session = Session(url, _begin_to_write)
+        self._view = PostgresView(self._session)
+
+    def append(self, lines: Sequence[Line], /) -> list[int | None]:
+        with self._session.connection() as connection:
+            return postgres_log.append(connection, lines)
+
+    def read(self, after: int, /) -> Iterator[Entry]:
+        return self._view.read(after)
+
+    def last(self) -> int:
+        return self._view.last()
+
+    def forgotten(self) -> list[str]:
+        return self._view.forgotten()
+
+    def purge(self, users: Collection[str], until: int, /) -> None:
+        with self._session.connection() as connection:
+            postgres_log.purge(connection, users, until)
+
+    def base(self) -> int:
+        return self._view.base()
+
+    def save(self, position: int, file: Path, /) -> Saved:
+        with self._session.connection() as connection:
+            saved = postgres_log.save(connection, position, file)
+        file.unlink()
+        return saved
+
+    def snapshots(self) -> list[Saved]:
+        return self._view.snapshots()
+
+    def opened(self, saved: Saved, /) -> AbstractContextManager[Path]:
+        return self._view.opened(saved)
+
+    def discard(self, saved: Saved, /) -> None:
+        with self._session.connection() as connection:
+            postgres_log.discard(connection, saved)
+
+    def close(self) -> None:
+        self._view.close()
+
+
+class PostgresView:
+    """What a session can read of the store."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        with session.connection():  # an address that is of no use is refused now
+            pass
+
+    def read(self, after: int, /) -> Iterator[Entry]:
+        return pages.lines(self._page, after, self.last())
+
+    def last(self) -> int:
+        with self._session.connection() as connection:
+            return postgres_log.last(connection)
+
+    def forgotten(self) -> list[str]:
+        with self._session.connection() as connection:
+            return postgres_log.forgotten(connection)
+
+    def base(self) -> int:
+        with self._session.connection() as connection:
+            return postgres_log.base(connection)
+
+    def snapshots(self) -> list[Saved]:
+        with self._session.connection() as connection:
+            return postgres_log.snapshots(connection)
+
+    @contextmanager
+    def opened(self, saved: Saved, /) -> Iterator[Path]:
+        with tempfile.TemporaryDirectory(prefix="coldstream-") as folder:
+            path = Path(folder) / "snapshot"
+            with reported(path.parent), open(path, "wb") as file, self._session.connection() as connection:
+                postgres_log.fetch(connection, saved, file)
+            yield path
+
+    def close(self) -> None:
+        self._session.close()
+
+    def _page(self, after: int, last: int) -> list[Entry]:
+        with self._session.connection() as connection:
+            return postgres_log.page(connection, after, last)
+
+
+def inspected(url: str) -> PostgresView:
+    """A look into the store, whoever writes to it."""
+    return PostgresView(Session(url, _begin_to_read))
+
+
+def _begin_to_write(connection: Connection) -> None:
+    connection.execute("SET synchronous_commit = on")
+    hold(connection)
+    if not postgres_log.exists(connection):
+        postgres_log.create(connection)
+    postgres_log.check(connection)
+
+
+def _begin_to_read(connection: Connection) -> None:
+    connection.execute("SET default_transaction_read_only = on")
+    if not postgres_log.exists(connection):
+        raise InvalidInput("store: there is none in this PostgreSQL schema; give the database of a store")
+    postgres_log.check(connection)

@@ -1,0 +1,183 @@
+"""A store in a folder: the log in SQLite, snapshots as files beside it."""
+
+import os
+import sqlite3
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from functools import partial
+from pathlib import Path
+
+from coldstream.errors import InvalidInput, StoreUnavailable
+from coldstream.storage import pages, sqlite_log
+from coldstream.storage.disk import make_folder, reported
+from coldstream.storage.folder_lock import FolderLock
+from coldstream.storage.snapshot_files import SnapshotFiles
+from coldstream.storage.store import Entry, Line, Saved
+
+DATABASE = "log.sqlite"
+
+WAIT = 5.0
+"""Seconds to wait for a reader that is in the way."""
+
+_PRAGMAS = (
+    "journal_mode = WAL",
+    "synchronous = FULL",
+    "secure_delete = ON",
+    "temp_store = MEMORY",  # whom to purge is written to no file
+    "cache_size = -65536",  # KiB: event ids come in any order, so their index is wanted in memory
+    "wal_autocheckpoint = 4000",  # pages: one that many commits change is written back once
+)
+
+
+class SqliteStore:
+    """The store of the one process that writes to a folder, which is made if there is none."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self._folder = Path(folder)
+        self._view = SqliteView(self._folder, self._reading)
+        self._snapshots = SnapshotFiles(self._folder / "snapshots")
+        with reported(self._folder), ExitStack() as held:
+            make_folder(self._folder / "snapshots")
+            held.callback(FolderLock(self._folder).close)
+            self._snapshots.clear()
+            self._connection = held.enter_context(closing(_connected(self._folder)))
+            self._open()
+            self._held = held.pop_all()
+
+    def append(self, lines: Sequence[Line], /) -> list[int | None]:
+        with self._transaction():
+            return sqlite_log.append(self._connection, lines)
+
+    def read(self, after: int, /) -> Iterator[Entry]:
+        return self._view.read(after)
+
+    def last(self) -> int:
+        return self._view.last()
+
+    def forgotten(self) -> list[str]:
+        return self._view.forgotten()
+
+    def purge(self, users: Collection[str], until: int, /) -> None:
+        with self._transaction():
+            sqlite_log.purge(self._connection, users, until)
+        with reported(self._folder):
+            if not self._emptied():
+                message = f"store {str(self._folder)!r}: another program reads log.sqlite, so what was erased is still"
+                raise StoreUnavailable(f"{message} in log.sqlite-wal; end that program, and purge again")
+
+    def base(self) -> int:
+        return self._view.base()
+
+    def save(self, position: int, file: Path, /) -> Saved:
+        return self._snapshots.save(position, file)
+
+    def snapshots(self) -> list[Saved]:
+        return self._view.snapshots()
+
+    def opened(self, saved: Saved, /) -> AbstractContextManager[Path]:
+        return self._view.opened(saved)
+
+    def discard(self, saved: Saved, /) -> None:
+        self._snapshots.discard(saved)
+
+    def close(self) -> None:
+        with reported(self._folder):
+            self._held.close()
+
+    def _open(self) -> None:
+        begun = not sqlite_log.is_empty(self._connection)
+        if begun:
+            sqlite_log.check(self._connection, self._folder)
+        for pragma in _PRAGMAS:
+            self._connection.execute(f"PRAGMA {pragma}")
+        if not begun:
+            with self._transaction():
+                sqlite_log.create(self._connection)
+        self._emptied()  # a process may have been killed after a purge, while the WAL still had what was purged
+
+    def _emptied(self) -> bool:
+        """Whether the WAL, with all that pages were before, is gone; no reader may be in the way."""
+        busy, _, _ = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        return not busy
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        with reported(self._folder):
+            yield self._connection
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """All or nothing: whatever goes wrong, the next transaction begins with what was committed."""
+        with reported(self._folder):
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:  # SQLite may have rolled back by itself
+                    self._connection.execute("ROLLBACK")
+                raise
+
+
+class SqliteView:
+    """What can be read in a folder."""
+
+    def __init__(self, folder: Path, connection: Callable[[], AbstractContextManager[sqlite3.Connection]]) -> None:
+        self._connection = connection
+        self._snapshots = SnapshotFiles(folder / "snapshots")
+
+    def read(self, after: int, /) -> Iterator[Entry]:
+        return pages.lines(self._page, after, self.last())
+
+    def last(self) -> int:
+        with self._connection() as connection:
+            return sqlite_log.last(connection)
+
+    def forgotten(self) -> list[str]:
+        with self._connection() as connection:
+            return sqlite_log.forgotten(connection)
+
+    def base(self) -> int:
+        with self._connection() as connection:
+            return sqlite_log.base(connection)
+
+    def snapshots(self) -> list[Saved]:
+        return self._snapshots.all()
+
+    def opened(self, saved: Saved, /) -> AbstractContextManager[Path]:
+        return self._snapshots.opened(saved)
+
+    def close(self) -> None:
+        """There is nothing to give back: connections are those of others."""
+
+    def _page(self, after: int, last: int) -> list[Entry]:
+        with self._connection() as connection:
+            return sqlite_log.page(connection, after, last)
+
+
+def inspected(folder: str | Path) -> SqliteView:
+    """A look into a folder, whoever writes to it. Between calls nothing is open, so it is never long in the writer's way."""
+    place = Path(folder).resolve()
+    if not (place / DATABASE).is_file():
+        raise InvalidInput(f"store {str(folder)!r}: there is no {DATABASE}; give the folder of a store")
+    with _looking(place) as connection:
+        sqlite_log.check(connection, place)
+    return SqliteView(place, partial(_looking, place))
+
+
+@contextmanager
+def _looking(folder: Path) -> Iterator[sqlite3.Connection]:
+    """A connection that makes no file: without a WAL there is no writer, and SQLite is told that nothing will change."""
+    path = folder / DATABASE
+    how = "mode=ro" if path.with_name(f"{DATABASE}-wal").exists() else "immutable=1"
+    with reported(folder), closing(_connect(f"{path.as_uri()}?{how}", uri=True)) as connection:
+        yield connection
+
+
+def _connected(folder: Path) -> sqlite3.Connection:
+    path = folder / DATABASE
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # SQLite would let everybody read it
+    return _connect(path)
+
+
+_connect = partial(sqlite3.connect, timeout=WAIT, isolation_level=None, check_same_thread=False)

@@ -1,0 +1,104 @@
+"""The log in SQLite: what is asked of a connection.
+
+log   position, person, event (the digest of its id), forgets, body
+meta  one row: base
+
+A line that is purged leaves its number, and NULL for everything else. SQLite clears what such an update frees. Deleting the
+line would make it move others from page to page, and of these it leaves copies that a later purge does not find.
+"""
+
+import sqlite3
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from coldstream.errors import InvalidInput
+from coldstream.storage.pages import PAGE
+from coldstream.storage.rows import digests, numbered
+from coldstream.storage.store import Entry, Line
+
+APPLICATION, VERSION = 0x636F6C64, 1
+
+_SCHEMA = (
+    "CREATE TABLE log (position INTEGER PRIMARY KEY, person TEXT, event BLOB, forgets INTEGER, body BLOB)",
+    "CREATE UNIQUE INDEX log_event ON log (event) WHERE event IS NOT NULL",
+    "CREATE INDEX log_forgets ON log (position) WHERE forgets",
+    "CREATE TABLE meta (base INTEGER NOT NULL)",
+    "INSERT INTO meta VALUES (0)",
+    f"PRAGMA application_id = {APPLICATION}",
+    f"PRAGMA user_version = {VERSION}",
+)
+
+
+def is_empty(connection: sqlite3.Connection) -> bool:
+    """Whether nothing was ever made in the database."""
+    return _number(connection, "SELECT count(*) FROM sqlite_master") == 0
+
+
+def create(connection: sqlite3.Connection) -> None:
+    """Make the tables, within a transaction."""
+    for statement in _SCHEMA:
+        connection.execute(statement)
+
+
+def check(connection: sqlite3.Connection, folder: Path) -> None:
+    """Refuse a database that is not a log of this release."""
+    if _number(connection, "PRAGMA application_id") != APPLICATION:
+        raise InvalidInput(f"store {str(folder)!r}: log.sqlite is no log of coldstream; choose another folder")
+    version = _number(connection, "PRAGMA user_version")
+    if version != VERSION:
+        message = f"store {str(folder)!r} has format {version}, this release reads {VERSION}"
+        raise InvalidInput(f"{message}; use the release that wrote it")
+
+
+def append(connection: sqlite3.Connection, lines: Sequence[Line]) -> list[int | None]:
+    """Write lines, within a transaction."""
+    events = digests(lines)
+    rows, positions = numbered(lines, events, _known(connection, events), last(connection))
+    connection.executemany("INSERT INTO log VALUES (?, ?, ?, ?, ?)", rows)
+    return positions
+
+
+def page(connection: sqlite3.Connection, after: int, last: int) -> list[Entry]:
+    """The first lines between two positions."""
+    query = "SELECT position, body FROM log WHERE position > ? AND position <= ? AND body NOT NULL ORDER BY position LIMIT ?"
+    return [Entry(position, body) for position, body in connection.execute(query, (after, last, PAGE))]
+
+
+def last(connection: sqlite3.Connection) -> int:
+    """The last position; a purged line still has its number."""
+    return _number(connection, "SELECT coalesce(max(position), 0) FROM log")
+
+
+def forgotten(connection: sqlite3.Connection) -> list[str]:
+    """The users that lines ask to be purged, in the order of the first line that asks."""
+    query = "SELECT person FROM log WHERE forgets GROUP BY person ORDER BY min(position)"
+    return [person for (person,) in connection.execute(query)]
+
+
+def purge(connection: sqlite3.Connection, users: Collection[str], until: int) -> None:
+    """Erase the lines of users, within a transaction. They are looked for in all lines, so that no index has names."""
+    connection.execute("CREATE TEMP TABLE purged (person TEXT PRIMARY KEY) WITHOUT ROWID")
+    connection.executemany("INSERT OR IGNORE INTO purged VALUES (?)", ((user,) for user in users))
+    connection.execute(
+        "UPDATE log SET person = NULL, event = NULL, forgets = NULL, body = NULL "
+        "WHERE position <= ? AND person IN (SELECT person FROM purged)",
+        (until,),
+    )
+    connection.execute("DROP TABLE purged")
+    connection.execute("UPDATE meta SET base = max(base, ?)", (until,))
+
+
+def base(connection: sqlite3.Connection) -> int:
+    """Where a replay may begin."""
+    return _number(connection, "SELECT base FROM meta")
+
+
+def _known(connection: sqlite3.Connection, events: Sequence[bytes | None]) -> list[bytes]:
+    query = "SELECT 1 FROM log WHERE event = ?"
+    return [event for event in events if event is not None and connection.execute(query, (event,)).fetchone()]
+
+
+def _number(connection: sqlite3.Connection, query: str) -> int:
+    (number,) = connection.execute(query).fetchone()
+    assert isinstance(number, int)
+    return number

@@ -1,0 +1,83 @@
+"""The contract of every store: a log that only grows, and snapshots of what it led to.
+
+A store knows nothing of what its lines mean. It is used by one thread at a time.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+
+class Line(NamedTuple):
+    """One line to be appended."""
+
+    body: bytes
+    """JSON, in UTF-8."""
+    user: str | None = None
+    """Whose line it is: it goes when the person is purged."""
+    event_id: str | None = None
+    """The client's name of the event; the log has each at most once."""
+    forgets: bool = False
+    """Whether the line asks for its user to be purged."""
+
+
+class Entry(NamedTuple):
+    """One line of the log. Positions rise from 1; gaps are lines that were purged."""
+
+    position: int
+    body: bytes
+
+
+class Saved(NamedTuple):
+    """A snapshot that the store has. The newest has the highest number; the position is that of the last line it knows."""
+
+    number: int
+    position: int
+
+
+class Store(Protocol):
+    """A log and snapshots. Raises `StoreUnavailable` where the disk or the server fails, and goes on when that is over.
+
+    After `StoreUnavailable` from `append` the lines may or may not be in the log, but all or none: `read` tells.
+    A store whose right to write went to another process raises `StoreInUse`, and a damaged one `StoreDamaged`.
+    """
+
+    def append(self, lines: Sequence[Line], /) -> list[int | None]:
+        """Make lines durable, all or none; the position of each, or None for an event id that the log has already."""
+
+    def read(self, after: int, /) -> Iterator[Entry]:
+        """The lines behind a position, in order, those that were there when it began and are not purged meanwhile."""
+
+    def last(self) -> int:
+        """The last position that was ever given out, purged or not; 0 in an empty log."""
+
+    def forgotten(self) -> list[str]:
+        """The users that lines ask to be purged, and who are not yet."""
+
+    def purge(self, users: Collection[str], until: int, /) -> None:
+        """Erase the lines of users up to a position, for good. From now on no replay begins before that position.
+
+        Their event ids go too; their positions are not given out again. It may be repeated where it raised.
+        """
+
+    def base(self) -> int:
+        """Where a replay may begin at the earliest: the position of the last purge, 0 if there was none."""
+
+    def save(self, position: int, file: Path, /) -> Saved:
+        """Take over a finished snapshot file; the file itself is gone afterwards. It is durable and whole, or not there."""
+
+    def snapshots(self) -> list[Saved]:
+        """The snapshots there are, the newest first."""
+
+    def opened(self, saved: Saved, /) -> AbstractContextManager[Path]:
+        """A file with the content of a snapshot, to be read only; it may be gone when the block ends.
+
+        Raises `InvalidSnapshot` where the snapshot is not there any more.
+        """
+
+    def discard(self, saved: Saved, /) -> None:
+        """Erase a snapshot, for good; one that is gone already is none to erase."""
+
+    def close(self) -> None:
+        """Give everything back. Another process may open the store afterwards."""

@@ -1,0 +1,33 @@
+"""The contract of whoever looks into a store beside its writer: what is there can be read, and nothing changes."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Protocol
+
+from coldstream.storage.store import Entry, Saved
+
+
+class View(Protocol):
+    """What a `Store` tells, with the same meaning. The writer goes on: `base` and `last` may rise between calls."""
+
+    def read(self, after: int, /) -> Iterator[Entry]:
+        """The lines behind a position, in order, those that were there when it began and are not purged meanwhile."""
+
+    def last(self) -> int:
+        """The last position that was ever given out."""
+
+    def forgotten(self) -> list[str]:
+        """The users that lines ask to be purged, and who are not yet."""
+
+    def base(self) -> int:
+        """Where a replay may begin at the earliest."""
+
+    def snapshots(self) -> list[Saved]:
+        """The snapshots there are, the newest first."""
+
+    def opened(self, saved: Saved, /) -> AbstractContextManager[Path]:
+        """A file with the content of a snapshot, to be read only."""
+
+    def close(self) -> None:
+        """Give everything back."""

@@ -1,0 +1,178 @@
+"""What only a store in PostgreSQL has to do: come back when the server does, and keep the password to itself."""
+
+import sys
+import threading
+import traceback
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+from coldstream.errors import ColdstreamError, InvalidInput, StoreInUse, StoreUnavailable
+from coldstream.storage import postgres_log, postgres_session, stores
+from coldstream.storage.postgres import PostgresStore, inspected
+from coldstream.storage.store import Entry, Line
+
+if TYPE_CHECKING:
+    from postgres_server import PostgresServer
+
+pytest_plugins = ["postgres_server"]
+
+
+@pytest.fixture
+def url(postgres: "PostgresServer") -> str:
+    return postgres.new_schema()
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[PostgresStore]:
+    with closing(PostgresStore(url)) as store:
+        yield store
+
+
+def test_a_commit_is_synced_whatever_the_role_says(url: str) -> None:
+    with closing(PostgresStore(f"{url}%20-csynchronous_commit%3Doff")) as store, store._session.connection() as connection:
+        assert connection.execute("SHOW synchronous_commit").fetchall() == [("on",)]
+
+
+def test_the_short_form_of_the_address_is_taken(url: str) -> None:
+    stores.opened(url.replace("postgresql:", "postgres:")).close()
+    stores.inspected(url.replace("postgresql:", "postgres:")).close()
+
+
+def test_a_session_that_is_ended_comes_back(store: PostgresStore, postgres: "PostgresServer") -> None:
+    store.append([Line(b"1")])
+    for n in (2, 3):
+        postgres.end_sessions()
+        with pytest.raises(StoreUnavailable, match="goes on by itself"):
+            store.append([Line(b"%d" % n)])
+        assert store.append([Line(b"%d" % n)]) == [n]
+    assert [entry.body for entry in store.read(0)] == [b"1", b"2", b"3"]
+
+
+def test_who_lost_its_session_to_another_process_may_not_write(
+    url: str, store: PostgresStore, postgres: "PostgresServer", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_session, "PATIENCE", 0.2)
+    postgres.end_sessions()
+    with closing(PostgresStore(url)) as other:
+        with pytest.raises(StoreUnavailable):
+            store.append([Line(b"1")])
+        for _ in range(2):
+            with pytest.raises(StoreInUse):
+                store.append([Line(b"1")])
+        assert other.append([Line(b"2")]) == [1]
+    assert store.append([Line(b"3")]) == [2]
+
+
+def test_a_writer_that_is_just_going_is_waited_for(url: str) -> None:
+    going = PostgresStore(url)
+    threading.Timer(0.3, going.close).start()
+    with closing(PostgresStore(url)) as store:
+        assert store.append([Line(b"1")]) == [1]
+
+
+def test_schemas_have_writers_of_their_own(store: PostgresStore, postgres: "PostgresServer") -> None:
+    with closing(PostgresStore(postgres.new_schema())) as other:
+        assert (store.append([Line(b"1")]), other.append([Line(b"2")])) == ([1], [1])
+        assert [entry.body for entry in store.read(0)] == [b"1"]
+
+
+def test_a_failed_statement_leaves_nothing(store: PostgresStore, url: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("ALTER TABLE coldstream_log ADD CHECK (body <> 'poison')")
+    with pytest.raises(psycopg.IntegrityError):
+        store.append([Line(b"1", event_id="a"), Line(b"poison"), Line(b"2")])
+    assert (store.last(), list(store.read(0))) == (0, [])
+    assert store.append([Line(b"1", event_id="a")]) == [1]
+
+
+def test_a_snapshot_is_saved_whole_or_not_at_all(
+    store: PostgresStore, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_log, "CHUNK", 4)
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("ALTER TABLE coldstream_snapshot_chunk ADD CHECK (content <> 'full')")
+    (tmp_path / "file").write_bytes(b"so far, full")
+    with pytest.raises(psycopg.IntegrityError):
+        store.save(1, tmp_path / "file")
+    assert store.snapshots() == []
+    (tmp_path / "file").write_bytes(b"so far, so good")
+    with store.opened(store.save(1, tmp_path / "file")) as path:
+        assert path.read_bytes() == b"so far, so good"
+    assert not path.exists()
+
+
+def test_a_purge_clears_what_postgresql_keeps_of_deleted_rows(store: PostgresStore, url: str) -> None:
+    store.append([Line(b"1", "ann"), Line(b"2")])
+    store.purge(["ann"], 2)
+    with psycopg.connect(url) as connection:
+        query = "SELECT vacuum_count FROM pg_stat_user_tables WHERE relid = 'coldstream_log'::regclass"
+        assert connection.execute(query).fetchall() == [(1,)]
+
+
+def test_a_role_that_may_not_make_tables_is_told(postgres: "PostgresServer", url: str) -> None:
+    with psycopg.connect(postgres.url, autocommit=True) as connection:
+        connection.execute("DROP ROLE IF EXISTS guest")
+        connection.execute("CREATE ROLE guest LOGIN")
+    with pytest.raises(StoreUnavailable, match="no schema has been selected"):
+        PostgresStore(url.replace("coldstream@", "guest@"))
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("DO $$ BEGIN EXECUTE format('GRANT USAGE ON SCHEMA %I TO guest', current_schema()); END $$")
+    with pytest.raises(StoreUnavailable, match="permission denied for schema"):
+        PostgresStore(url.replace("coldstream@", "guest@"))
+
+
+def test_a_newer_format_is_refused(url: str) -> None:
+    PostgresStore(url).close()
+    with psycopg.connect(url) as connection:
+        connection.execute("UPDATE coldstream_meta SET version = 99")
+    for use in (PostgresStore, inspected, PostgresStore):
+        with pytest.raises(InvalidInput, match="has format 99, this release reads 1"):
+            use(url)
+
+
+def test_who_looks_cannot_write(url: str, store: PostgresStore) -> None:
+    store.append([Line(b"1")])
+    with closing(inspected(url)) as view:
+        with (
+            pytest.raises(StoreUnavailable, match="read-only transaction"),
+            view._session.connection() as connection,
+        ):
+            connection.execute("DELETE FROM coldstream_log")
+        assert list(view.read(0)) == [Entry(1, b"1")]
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql://ann:sEkret@127.0.0.1:1/x",
+        "postgresql://127.0.0.1:1/x?user=ann&password=sEkret",
+        "postgresql://ann:sE@kret@127.0.0.1/x",
+        "postgresql://ann:sEkret@127.0.0.1:sEkret/x",
+        "postgresql://ann:sE/kret@127.0.0.1/x",
+        "postgresql://ann:sE%kret@127.0.0.1/x",
+        "postgresql://ann:sE?kret@127.0.0.1/x",
+        "postgresql://ann:sE[kret@127.0.0.1/x",
+        "postgresql://ann:1/sEkret@127.0.0.1/x",
+    ],
+)
+def test_a_password_is_never_shown(address: str) -> None:
+    for use in (stores.opened, stores.inspected):
+        with pytest.raises(ColdstreamError) as raised:
+            use(address)
+        shown = "".join(traceback.format_exception(raised.value))
+        assert "sE" not in shown
+        assert "kret" not in shown
+
+
+def test_without_psycopg_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("coldstream.storage.postgres")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delattr("coldstream.storage.postgres")
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(InvalidInput, match=r"pip install 'coldstream\[service\]'"):
+        stores.opened("postgresql://127.0.0.1/x")

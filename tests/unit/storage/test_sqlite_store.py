@@ -1,0 +1,257 @@
+"""What only a store in a folder has to do: keep out others, really erase, and say what is wrong with the disk."""
+
+import errno
+import os
+import random
+import shutil
+import sqlite3
+import stat
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+
+from coldstream.errors import InvalidInput, StoreDamaged, StoreInUse, StoreUnavailable
+from coldstream.storage import stores
+from coldstream.storage.sqlite import SqliteStore, inspected
+from coldstream.storage.store import Entry, Line
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "new" / "data"
+
+
+@pytest.fixture
+def store(folder: Path) -> Iterator[SqliteStore]:
+    with closing(SqliteStore(folder)) as store:
+        yield store
+
+
+def everything_in(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.mark.parametrize("form", ["sqlite:{}", "sqlite://{}"])
+def test_an_address_names_the_folder(folder: Path, form: str) -> None:
+    stores.opened(form.format(folder)).close()
+    assert (folder / "log.sqlite").exists()
+    with pytest.raises(InvalidInput, match="names no folder"):
+        stores.opened(form.format(""))
+
+
+def test_only_its_user_can_read_it(folder: Path) -> None:
+    folder.mkdir(parents=True, mode=0o755)
+    with closing(SqliteStore(folder)) as store:
+        store.append([Line(b"1")])
+        files = [path for path in folder.iterdir() if path.is_file()]
+        assert {path.name for path in files} == {"lock", "log.sqlite", "log.sqlite-wal", "log.sqlite-shm"}
+        assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in files)
+        assert stat.S_IMODE((folder / "snapshots").stat().st_mode) == 0o700
+
+
+def test_a_folder_that_it_makes_is_closed_to_others(store: SqliteStore, folder: Path) -> None:
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_a_commit_is_synced(store: SqliteStore) -> None:
+    pragmas = ("journal_mode", "synchronous", "secure_delete")
+    assert [store._connection.execute(f"PRAGMA {name}").fetchone()[0] for name in pragmas] == ["wal", 2, 1]
+
+
+def test_who_is_refused_learns_which_folder_and_which_process(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    (folder / "lock").write_text("99999999999999\n")  # of a process that was killed
+    with closing(SqliteStore(folder)):
+        with pytest.raises(StoreInUse) as raised:
+            SqliteStore(folder)
+        assert str(folder) in str(raised.value)
+        assert f"process {os.getpid()};" in str(raised.value)
+
+
+# Erasing
+
+
+@pytest.mark.parametrize("size", [60, 900, 5000])
+def test_what_is_purged_is_in_no_file_of_the_folder(store: SqliteStore, folder: Path, size: int) -> None:
+    rng = random.Random(size)
+    people = [f"person-{rng.getrandbits(64):016x}" for _ in range(60)]
+    for _ in range(30):
+        lines = []
+        for person in rng.choices(people, k=20):
+            body = f'{{"user": "{person}", "likes": "secret of {person}{"x" * rng.randrange(size)}"}}'.encode()
+            lines.append(Line(body, person, f"event of {person} {rng.getrandbits(64)}"))
+        store.append(lines)
+    for first in range(0, 50, 10):  # the first purge must not leave copies that the second does not find
+        store.append([Line(b"", person, forgets=True) for person in people[first : first + 10]])
+        store.purge(people[first : first + 10], store.last())
+        left = b"".join(everything_in(folder).values())
+        assert not [person for person in people[: first + 10] if person.encode() in left]
+    assert all(person.encode() in left for person in people[50:])
+
+
+def test_what_a_reader_kept_in_the_wal_is_erased_by_the_next_purge_or_start(folder: Path) -> None:
+    with closing(SqliteStore(folder)) as store, closing(sqlite3.connect(folder / "log.sqlite")) as reader:
+        store._connection.execute("PRAGMA busy_timeout = 50")
+        for user in ("ann", "bob"):
+            store.append([Line(b"secret " + user.encode(), user)])
+            reader.execute("BEGIN")
+            reader.execute("SELECT * FROM log").fetchall()
+            with pytest.raises(StoreUnavailable, match="purge again"):
+                store.purge([user], store.last())
+            assert list(store.read(0)) == []
+            assert b"secret" in b"".join(everything_in(folder).values())
+            reader.rollback()
+            if user == "ann":
+                store.purge([user], store.last())
+                assert b"secret" not in b"".join(everything_in(folder).values())
+        killed = folder.with_name("killed")
+        shutil.copytree(folder, killed)
+    with closing(SqliteStore(killed)):
+        assert b"secret" not in b"".join(everything_in(killed).values())
+
+
+# The disk
+
+
+def test_a_full_disk_refuses_and_goes_on_when_there_is_room(store: SqliteStore) -> None:
+    assert store.append([Line(b"1", event_id="a")]) == [1]
+    store._connection.execute("PRAGMA max_page_count = 1")
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable, match=r"the disk is full .*; what was acknowledged is safe: make room"):
+            store.append([Line(b"2", event_id="b"), Line(bytes(100_000), event_id="c")])
+    assert list(store.read(0)) == [Entry(1, b"1")]
+    store._connection.execute("PRAGMA max_page_count = 1000000")
+    assert store.append([Line(b"3", event_id="c"), Line(b"4", event_id="a")]) == [2, None]
+
+
+def test_a_disk_that_cannot_be_written_refuses(store: SqliteStore) -> None:
+    store._connection.execute("PRAGMA query_only = ON")
+    with pytest.raises(StoreUnavailable, match="nothing can be written"):
+        store.append([Line(b"1")])
+    store._connection.execute("PRAGMA query_only = OFF")
+    assert store.append([Line(b"1")]) == [1]
+
+
+def test_another_program_that_holds_the_database_is_waited_for_and_then_named(store: SqliteStore, folder: Path) -> None:
+    store._connection.execute("PRAGMA busy_timeout = 50")
+    with closing(sqlite3.connect(folder / "log.sqlite", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreUnavailable, match="another program holds"):
+            store.append([Line(b"1")])
+        other.execute("ROLLBACK")
+    assert store.append([Line(b"1")]) == [1]
+
+
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreUnavailable, match="File exists"):
+        SqliteStore(tmp_path / "file" / "data")
+
+
+def test_a_failed_commit_is_rolled_back_line_by_line(store: SqliteStore) -> None:
+    store._connection.execute(
+        "CREATE TRIGGER poison BEFORE INSERT ON log WHEN new.body = x'30' BEGIN SELECT raise(ABORT, 'poison'); END"
+    )
+    with pytest.raises(sqlite3.IntegrityError):
+        store.append([Line(b"1", event_id="a"), Line(b"0"), Line(b"2")])
+    assert list(store.read(0)) == []
+    assert store.append([Line(b"1", event_id="a")]) == [1]
+
+
+def test_a_snapshot_that_cannot_be_synced_is_not_there(store: SqliteStore, folder: Path, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"1")
+    full = OSError(errno.ENOSPC, "No space left on device")
+    with patch("os.fsync", side_effect=full), pytest.raises(StoreUnavailable, match="No space left"):
+        store.save(1, file)
+    assert store.snapshots() == []
+    assert list((folder / "snapshots").iterdir()) == []
+
+
+def test_what_a_killed_process_left_half_written_is_cleared_away(folder: Path) -> None:
+    SqliteStore(folder).close()
+    (folder / "snapshots" / ".0000000001-0000000000000000001.npz.77.writing").write_bytes(b"half")
+    (folder / "snapshots" / "notes.txt").write_bytes(b"mine")
+    with closing(SqliteStore(folder)) as store:
+        assert store.snapshots() == []
+    assert [path.name for path in (folder / "snapshots").iterdir()] == ["notes.txt"]
+
+
+# What is no store
+
+
+def test_a_file_that_is_no_database_is_refused_and_left_alone(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    (folder / "log.sqlite").write_bytes(b"no database" * 1000)
+    for use in (SqliteStore, inspected):
+        with pytest.raises(StoreDamaged, match="restore"):
+            use(folder)
+    assert (folder / "log.sqlite").read_bytes() == b"no database" * 1000
+
+
+def test_the_database_of_another_program_is_refused_and_left_alone(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    with closing(sqlite3.connect(folder / "log.sqlite")) as other:
+        other.execute("CREATE TABLE log (position)")
+    before = (folder / "log.sqlite").read_bytes()
+    for use in (SqliteStore, inspected):
+        with pytest.raises(InvalidInput, match="no log of coldstream"):
+            use(folder)
+    assert (folder / "log.sqlite").read_bytes() == before
+
+
+def test_a_newer_format_is_refused(folder: Path) -> None:
+    SqliteStore(folder).close()
+    with closing(sqlite3.connect(folder / "log.sqlite")) as newer:
+        newer.execute("PRAGMA user_version = 99")
+    for use in (SqliteStore, inspected, SqliteStore):
+        with pytest.raises(InvalidInput, match="has format 99, this release reads 1"):
+            use(folder)
+
+
+def test_a_damaged_page_is_noticed(folder: Path) -> None:
+    with closing(SqliteStore(folder)) as store:
+        store.append([Line(b"x" * 300) for _ in range(200)])
+    with open(folder / "log.sqlite", "r+b") as file:
+        file.seek(2 * 4096)
+        file.write(b"\xff" * 4096 * 6)
+    with closing(SqliteStore(folder)) as store, pytest.raises(StoreDamaged, match="damaged"):
+        list(store.read(0))
+
+
+# Looking
+
+
+def test_looking_leaves_a_folder_as_it_is(folder: Path) -> None:
+    with closing(SqliteStore(folder)) as store:
+        store.append([Line(b"1", "ann"), Line(b"2")])
+    before = everything_in(folder)
+    assert set(before) == {"lock", "log.sqlite"}
+    with closing(inspected(folder)) as view:
+        assert [entry.body for entry in view.read(0)] == [b"1", b"2"]
+    assert everything_in(folder) == before
+
+
+def test_looking_does_not_keep_a_purge_from_erasing(store: SqliteStore, folder: Path) -> None:
+    store.append([Line(b"%d" % n, "ann") for n in range(5000)])
+    store._connection.execute("PRAGMA busy_timeout = 50")
+    with closing(inspected(folder)) as view:
+        reading = view.read(0)
+        assert next(reading).body == b"0"
+        store.purge(["ann"], 5000)
+        assert len(list(reading)) < 5000
+
+
+def test_looking_where_there_is_no_folder_makes_none(folder: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"no log\.sqlite"):
+        inspected(folder)
+    assert not folder.exists()
+
+
+def test_threads_may_take_turns(store: SqliteStore) -> None:
+    with ThreadPoolExecutor(1) as thread:
+        assert thread.submit(store.append, [Line(b"1")]).result() == [1]
