@@ -1,0 +1,66 @@
+"""What a line would be refused for, found out before it is written: the log holds only what can be done."""
+
+from collections.abc import Sequence
+
+from coldstream.errors import ColdstreamError, UnknownId
+from coldstream.features.fields import Field
+from coldstream.recommender import Recommender
+from coldstream.runtime.records import Chosen, ItemPut, ItemRemoved, Record, UserForgotten, UserPut
+
+
+class Refused(ColdstreamError):
+    """One of several records cannot be taken, and so none of them is."""
+
+    def __init__(self, index: int, error: ColdstreamError) -> None:
+        super().__init__(str(error))
+        self.index, self.error = index, error
+
+
+class Checks:
+    """The checks of records that are going to be applied one after the other, each in view of those before it."""
+
+    def __init__(self, recommender: Recommender) -> None:
+        self._recommender = recommender
+        self._coming: dict[str, Field] = {}
+        self._gone: set[Record] = set()
+
+    def check(self, records: Sequence[Record]) -> None:
+        """Raise `Refused` for the first that cannot be taken; what came with the call is forgotten then."""
+        coming, gone = dict(self._coming), set(self._gone)
+        for index, record in enumerate(records):
+            try:
+                self._check(record, coming, gone)
+            except ColdstreamError as error:
+                raise Refused(index, error) from error
+        self._coming, self._gone = coming, gone
+
+    def _check(self, record: Record, coming: dict[str, Field], gone: set[Record]) -> None:
+        recommender = self._recommender
+        match record:
+            case Chosen():
+                if record.context:
+                    coming |= recommender.check_event(record.event(), coming)
+            case ItemPut():
+                recommender.check_item(record.id, record.attributes)
+            case UserPut():
+                recommender.check_user(record.id, record.attributes)
+            case ItemRemoved():
+                if record in gone or not recommender.has_item(record.id):
+                    raise UnknownId(f"item {record.id!r} is not in the catalogue; nothing was removed")
+                gone.add(record)
+            case UserForgotten():
+                if record in gone or not recommender.has_user(record.id):
+                    raise UnknownId(f"user {record.id!r} is not known; there is nothing to forget")
+                gone.add(record)
+
+
+def together(first: Record, other: Record) -> bool:
+    """Whether two records may be checked before either is applied.
+
+    Whether an item or a user is there to go depends on what comes before, so those who go do so only with their like.
+    """
+    return _leaves(first) == _leaves(other)
+
+
+def _leaves(record: Record) -> type | None:
+    return type(record) if isinstance(record, ItemRemoved | UserForgotten) else None

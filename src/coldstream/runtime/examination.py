@@ -1,0 +1,155 @@
+"""The service examines itself: where it would have ranked what was chosen, beside popularity on the same events."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coldstream.arrays import Doubles
+from coldstream.baselines.past import Past
+from coldstream.baselines.popularity import Popularity
+from coldstream.baselines.recent_popularity import DecayedPopularity
+from coldstream.catalogue.ranking import Rank
+from coldstream.evaluation.metrics import hits, mean, percentiles
+from coldstream.events.event import Event
+from coldstream.recommender import Recommender
+
+METHODS = ("coldstream", "popularity", "recent_popularity")
+"""The recommender and its shadows."""
+
+HALF_LIFE = 2000.0
+"""Of recent popularity, in events."""
+
+_NOTHING = Past()
+"""What popularity asks of a user."""
+
+
+class Figures(NamedTuple):
+    """How one method did in the window. None where nothing was tested yet."""
+
+    recall: float | None
+    mpr: float | None
+
+
+class Standing(NamedTuple):
+    """The live figures."""
+
+    top: int
+    window: int
+    events: int
+    """All events so far."""
+    tested: int
+    """Those that were ranked before they were learned."""
+    sampled: float | None
+    """The share of the window's events that were ranked."""
+    new_users: float | None
+    """The share of the window's events that were a user's first."""
+    new_items: float | None
+    """The share of the window's events that were an item's first."""
+    methods: dict[str, Figures]
+
+
+class Examination:
+    """Ranks before learning, over a moving window of the last T events, and popularity in the shadow.
+
+    What the shadows count follows from the log alone. The window does not: it holds what there was time to test.
+    """
+
+    def __init__(self, top: int = 10, window: int = 3000) -> None:
+        self.top, self.window = top, window
+        self.events = 0
+        self.tested = 0
+        self._rows = 0  # events that the window has seen
+        self._popularity, self._recent = Popularity(), DecayedPopularity(HALF_LIFE)
+        # Rings with a row per event: the rank by every method, negative where it was not tested, and the candidates.
+        self._ranks: Doubles = np.full((window, len(METHODS)), -1.0)
+        self._candidates = np.zeros(window, np.int64)
+        self._new = np.zeros((window, 2), np.bool_)  # user, item
+
+    def test(self, recommender: Recommender, event: Event) -> list[Rank] | None:
+        """Where every method would have ranked an item that is about to be learned; None if nobody could know of it."""
+        if not recommender.has_item(event.item):
+            return None
+        self._grow(recommender.places())
+        ranks = [recommender.rank(event.user, event.item, context=event.context, time=event.time)]
+        return ranks + recommender.rank_by(
+            event.user, event.item, self._popularity.scores(_NOTHING), self._recent.scores(_NOTHING)
+        )
+
+    def note(self, new_user: bool, place: int, places: int, ranks: list[Rank] | None) -> None:
+        """An event was learned: the shadows learn it too, and the window moves on."""
+        self._grow(places)
+        row = self._rows % self.window
+        self._new[row] = new_user, self._popularity.scores(_NOTHING)[place] == 0
+        self._ranks[row] = -1.0 if ranks is None else [rank.position for rank in ranks]
+        self._candidates[row] = 0 if ranks is None else ranks[0].candidates
+        self._popularity.learn(_NOTHING, place)
+        self._recent.learn(_NOTHING, place)
+        self.events += 1
+        self._rows += 1
+        self.tested += ranks is not None
+
+    def standing(self) -> Standing:
+        """The live figures. Changes nothing."""
+        filled = min(self._rows, self.window)
+        ranks, new = self._ranks[:filled], self._new[:filled]
+        tested = ranks[:, 0] >= 0
+        candidates = self._candidates[:filled][tested]
+        return Standing(
+            top=self.top,
+            window=self.window,
+            events=self.events,
+            tested=self.tested,
+            sampled=_share(tested),
+            new_users=_share(new[:, 0]),
+            new_items=_share(new[:, 1]),
+            methods={name: self._figures(ranks[tested, n], candidates) for n, name in enumerate(METHODS)},
+        )
+
+    def _figures(self, rank: Doubles, candidates: NDArray[np.int64]) -> Figures:
+        return Figures(_share(hits(rank, self.top)), _share(percentiles(rank, candidates)))
+
+    def _grow(self, places: int) -> None:
+        self._popularity.grow(places)
+        self._recent.grow(places)
+
+    def resized(self, top: int, window: int) -> "Examination":
+        """The same shadows with another window, which is empty unless it is the same."""
+        if (top, window) == (self.top, self.window):
+            return self
+        other = Examination(top, window)
+        other.events, other.tested = self.events, self.tested
+        other._popularity, other._recent = self._popularity, self._recent
+        return other
+
+    # What survives
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Everything, as one JSON document and named arrays."""
+        document = {"top": self.top, "window": self.window, "events": self.events, "tested": self.tested, "rows": self._rows}
+        arrays = {
+            "popularity": self._popularity.scores(_NOTHING).copy(),
+            "recent": self._recent.scores(_NOTHING).copy(),
+            "ranks": self._ranks.copy(),
+            "candidates": self._candidates.copy(),
+            "new": self._new.copy(),
+        }
+        return document, arrays
+
+    @classmethod
+    def from_state(cls, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> "Examination":
+        """The inverse of `state`."""
+        restored = cls(document["top"], document["window"])
+        restored.events, restored.tested, restored._rows = document["events"], document["tested"], document["rows"]
+        restored._popularity.restore(arrays["popularity"])
+        restored._recent.restore(arrays["recent"], document["events"])
+        for name, own in (("ranks", restored._ranks), ("candidates", restored._candidates), ("new", restored._new)):
+            if arrays[name].shape != own.shape or arrays[name].dtype != own.dtype:
+                raise ValueError(f"{name} has type {arrays[name].dtype} and shape {arrays[name].shape}")
+            own[:] = arrays[name]
+        return restored
+
+
+def _share(values: NDArray[Any]) -> float | None:
+    return mean(values) if len(values) else None

@@ -1,0 +1,122 @@
+"""What is known, as far as a log has brought it. A line means the same whether it is new or replayed."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from coldstream.catalogue.ranking import Rank
+from coldstream.config import Hyperparameters
+from coldstream.errors import Diverged, InvalidSnapshot, StoreDamaged
+from coldstream.features.schema import Schema
+from coldstream.recommender import Recommender
+from coldstream.runtime.examination import Examination
+from coldstream.runtime.records import (
+    Begin,
+    Chosen,
+    ItemPut,
+    ItemRemoved,
+    Record,
+    SchemaExtended,
+    UserForgotten,
+    UserPut,
+    record_of,
+)
+from coldstream.snapshot import NOT_WHAT_IT_SHOULD_BE, read_snapshot, write_snapshot
+from coldstream.storage.store import Entry
+
+State = tuple[dict[str, Any], dict[str, NDArray[Any]]]
+"""One JSON document and named arrays."""
+
+OWN = "service"
+"""Where a snapshot keeps what is not the recommender's: `Recommender.load` reads the same file and passes over it."""
+
+
+class Learner:
+    """A recommender, its examination, and the position in the log up to which both know everything."""
+
+    def __init__(self, declared: Schema, recommender: Recommender, examination: Examination, position: int) -> None:
+        self.declared = declared
+        """The schema as it was declared last, without what the preset and the stream have added."""
+        self.recommender = recommender
+        self.examination = examination
+        self.position = position
+
+    @classmethod
+    def begun(cls, begin: Begin, position: int) -> "Learner":
+        """A learner that knows nothing yet."""
+        declared = Schema.from_document(begin.schema)
+        hyperparameters = Hyperparameters.from_document(begin.hyperparameters)
+        return cls(declared, Recommender(declared, hyperparameters, begin.seed), Examination(), position)
+
+    def test(self, chosen: Chosen) -> list[Rank] | None:
+        """Where the item of an event that is about to be learned stands. Changes nothing that is learned."""
+        return self.examination.test(self.recommender, chosen.event())
+
+    def apply(self, position: int, record: Record, ranks: list[Rank] | None = None) -> None:
+        """Do what a line of the log says."""
+        recommender = self.recommender
+        match record:
+            case Chosen():
+                self._learn(record, ranks)
+            case ItemPut():
+                recommender.put_item(record.id, record.attributes)
+            case UserPut():
+                recommender.put_user(record.id, record.attributes)
+            case ItemRemoved():
+                recommender.remove_item(record.id)
+            case UserForgotten():
+                recommender.forget_user(record.id)
+            case SchemaExtended():
+                self.declared = Schema.from_document(record.schema)
+                recommender.extend(self.declared)
+            case Begin():
+                raise StoreDamaged(f"line {position} of the log begins anew; a log begins once, at line 1")
+        self.position = position
+
+    def replay(self, entries: Iterable[Entry]) -> int:
+        """Do what lines of the log say, one after the other; how many there were."""
+        count = 0
+        for entry in entries:
+            self.apply(entry.position, record_of(entry))
+            count += 1
+        return count
+
+    def _learn(self, chosen: Chosen, ranks: list[Rank] | None) -> None:
+        recommender, event = self.recommender, chosen.event()
+        new_user = not recommender.has_past(chosen.user)
+        try:
+            recommender.learn(event)
+        except Diverged:
+            # It happened and it is in the log, so it belongs to the user's past, here and in every replay.
+            recommender.observe(event)
+        self.examination.note(new_user, recommender.place(chosen.item), recommender.places(), ranks)
+
+    # What survives
+
+    def state(self) -> State:
+        """Everything, in copies of its own."""
+        document, arrays = self.recommender.state()
+        examined, examined_arrays = self.examination.state()
+        own = {"position": self.position, "declared": self.declared.document(), "examination": examined}
+        return {**document, OWN: own}, arrays | {f"{OWN}.{name}": array for name, array in examined_arrays.items()}
+
+    @classmethod
+    def load(cls, path: Path) -> "Learner":
+        """The learner whose state a snapshot holds."""
+        document, arrays = read_snapshot(path)
+        recommender = Recommender.from_state(document, arrays)
+        try:
+            own: Mapping[str, Any] = document[OWN]
+            examined = {name.partition(".")[2]: array for name, array in arrays.items() if name.startswith(f"{OWN}.")}
+            examination = Examination.from_state(own["examination"], examined)
+            return cls(Schema.from_document(own["declared"]), recommender, examination, int(own["position"]))
+        except NOT_WHAT_IT_SHOULD_BE as error:
+            message = f"snapshot {path.name!r} was not taken by a service ({error!r}); use an older one"
+            raise InvalidSnapshot(message) from error
+
+
+def save(path: Path, state: State) -> None:
+    """Write a state to a file that `Learner.load` reads."""
+    write_snapshot(path, *state)

@@ -1,0 +1,93 @@
+"""What the log holds: everything that ever changed what is known, each as one line of JSON."""
+
+from typing import Any, TypeAlias
+
+import msgspec
+
+from coldstream.errors import StoreDamaged
+from coldstream.events.event import Event
+from coldstream.storage.store import Entry, Line
+
+
+class Begin(msgspec.Struct, frozen=True, tag="begin", tag_field="kind"):
+    """The first line: what a recommender is made from."""
+
+    schema: dict[str, Any]
+    hyperparameters: dict[str, Any]
+    seed: int
+
+
+class SchemaExtended(msgspec.Struct, frozen=True, tag="schema", tag_field="kind"):
+    """More fields were declared."""
+
+    schema: dict[str, Any]
+
+
+class UserPut(msgspec.Struct, frozen=True, tag="user", tag_field="kind"):
+    """A user came, or has other attributes now."""
+
+    id: str
+    attributes: dict[str, Any]
+
+
+class ItemPut(msgspec.Struct, frozen=True, tag="item", tag_field="kind"):
+    """An item came, or has other attributes now."""
+
+    id: str
+    attributes: dict[str, Any]
+
+
+class ItemRemoved(msgspec.Struct, frozen=True, tag="item-removed", tag_field="kind"):
+    """An item went."""
+
+    id: str
+
+
+class UserForgotten(msgspec.Struct, frozen=True, tag="user-forgotten", tag_field="kind"):
+    """A user went, and is to be purged from the log."""
+
+    id: str
+
+
+class Chosen(msgspec.Struct, frozen=True, tag="event", tag_field="kind", omit_defaults=True):
+    """A user chose an item."""
+
+    user: str
+    item: str
+    time: float | None = None
+    context: dict[str, Any] = {}
+    event_id: str | None = None
+
+    def event(self) -> Event:
+        """What the recommender learns from."""
+        return Event(self.user, self.item, self.time, self.context)
+
+
+Record: TypeAlias = Begin | SchemaExtended | UserPut | ItemPut | ItemRemoved | UserForgotten | Chosen
+
+
+_encoder = msgspec.json.Encoder()
+_decoder: msgspec.json.Decoder[Record] = msgspec.json.Decoder(Record)
+
+
+def line(record: Record) -> Line:
+    """A record as the store takes it."""
+    body = _encoder.encode(record)
+    match record:
+        case Chosen():
+            return Line(body, record.user, record.event_id)
+        case UserPut():
+            return Line(body, record.id)
+        case UserForgotten():
+            return Line(body, record.id, forgets=True)
+        case _:
+            return Line(body)
+
+
+def record_of(entry: Entry) -> Record:
+    """The inverse of `line`."""
+    try:
+        return _decoder.decode(entry.body)
+    except msgspec.DecodeError as error:
+        message = f"line {entry.position} of the log cannot be read ({error}); it was damaged, or written by a newer release"
+        raise StoreDamaged(message) from error

@@ -1,0 +1,114 @@
+"""From what survived to what was known: the newest snapshot that is whole, and every line behind it."""
+
+import logging
+from collections.abc import Mapping
+from time import perf_counter
+from typing import Any
+
+from coldstream.config import Hyperparameters
+from coldstream.errors import InvalidInput, InvalidSchema, InvalidSnapshot, StoreDamaged, shown
+from coldstream.features.schema import SIDES, Schema
+from coldstream.runtime.learner import Learner
+from coldstream.runtime.records import Begin, SchemaExtended, line, record_of
+from coldstream.storage.store import Saved, Store
+from coldstream.storage.view import View
+
+log = logging.getLogger(__name__)
+
+
+class Plan:
+    """What a service is asked to be: a schema, hyperparameters and a seed. None of them stands for what there is."""
+
+    def __init__(self, schema: Schema | None, hyperparameters: Hyperparameters | None, seed: int | None) -> None:
+        self.schema, self.hyperparameters, self.seed = schema, hyperparameters, seed
+
+
+def recovered(store: Store, plan: Plan) -> Learner:
+    """The learner that a store leads to, in line with the plan: begun anew, or gone on with, its schema extended."""
+    if store.last() == 0:
+        _begin(store, plan)
+    started = perf_counter()
+    learner = newest(store)
+    first = learner.position
+    lines = learner.replay(store.read(first))
+    seconds = round(perf_counter() - started, 3)
+    log.info("recovered", extra={"snapshot": first, "replayed": lines, "position": learner.position, "seconds": seconds})
+    _follow(store, plan, learner)
+    return learner
+
+
+def newest(store: View) -> Learner:
+    """The learner of the newest snapshot that is whole, or one at the beginning of the log."""
+    for saved in store.snapshots():
+        try:
+            return loaded(store, saved)
+        except InvalidSnapshot as error:
+            facts = {"snapshot": saved.number, "position": saved.position, "reason": str(error)}
+            log.warning("a snapshot is damaged; the one before is used", extra=facts)
+    return at_the_beginning(store)
+
+
+def loaded(store: View, saved: Saved) -> Learner:
+    """The learner of a snapshot."""
+    with store.opened(saved) as path:
+        learner = Learner.load(path)
+    if learner.position != saved.position:
+        raise InvalidSnapshot(f"snapshot {saved.number} is of line {learner.position}, and should be of {saved.position}")
+    if learner.position < store.base():
+        raise InvalidSnapshot(f"snapshot {saved.number} still knows people who were erased up to line {store.base()}")
+    return learner
+
+
+def at_the_beginning(store: View) -> Learner:
+    """A learner that knows the first line of the log and nothing else."""
+    if store.base() > 0:
+        message = "no snapshot is whole, and the log alone does not do, because people were erased from it"
+        raise StoreDamaged(f"{message} up to line {store.base()}; restore the store from a backup")
+    first = next(iter(store.read(0)), None)
+    begin = None if first is None else record_of(first)
+    if first is None or not isinstance(begin, Begin):
+        raise StoreDamaged(f"the log must begin with what it is made from, got {shown(begin)}; restore the store")
+    return Learner.begun(begin, first.position)
+
+
+def _begin(store: Store, plan: Plan) -> None:
+    if plan.schema is None:
+        raise InvalidInput("the store is empty, and schema is not set; give --schema FILE.toml to begin")
+    hyperparameters = Hyperparameters() if plan.hyperparameters is None else plan.hyperparameters
+    begin = Begin(plan.schema.document(), hyperparameters.document(), plan.seed or 0)
+    Learner.begun(begin, 1)  # what cannot be built is refused before it is written down
+    store.append([line(begin)])
+
+
+def _follow(store: Store, plan: Plan, learner: Learner) -> None:
+    """Refuse a plan that contradicts what was learned, and take up fields that it adds."""
+    recommender = learner.recommender
+    if plan.hyperparameters is not None:
+        _require_same("hyperparameter ", recommender.hyperparameters.document(), plan.hyperparameters.document())
+    if plan.seed is not None:
+        _require_same("", {"seed": recommender.seed}, {"seed": plan.seed})
+    if plan.schema is None or plan.schema == learner.declared:
+        return
+    _refuse_removed(learner.declared, plan.schema)
+    extended = SchemaExtended(plan.schema.document())
+    recommender.check_extension(plan.schema)
+    (position,) = store.append([line(extended)])
+    assert position is not None
+    learner.apply(position, extended)
+    log.info("the schema was extended", extra={"position": position})
+
+
+def _require_same(what: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+    for name, value in before.items():
+        if after[name] != value:
+            message = f"{what}{name} is {shown(value)} in the store and {shown(after[name])} in the settings"
+            raise InvalidInput(f"{message}; keep what was learned with, or begin in an empty store")
+
+
+def _refuse_removed(before: Schema, after: Schema) -> None:
+    for side in SIDES:
+        kept = {field.name for field in getattr(after, side)}
+        for field in getattr(before, side):
+            if field.name not in kept:
+                message = f"{side} field {field.name!r} was declared before and is missing now"
+                raise InvalidSchema(f"{message}; declare it again (it need not be filled), or begin in an empty store")

@@ -1,0 +1,98 @@
+"""Whether a store keeps its word: the log is replayed, and every snapshot on the way must be the same, bit by bit."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from coldstream.errors import InvalidSnapshot
+from coldstream.runtime.learner import OWN, Learner, State
+from coldstream.runtime.records import record_of
+from coldstream.runtime.recovery import at_the_beginning, loaded
+from coldstream.snapshot import read_snapshot
+from coldstream.storage.store import Entry, Saved
+from coldstream.storage.view import View
+
+LINES_BETWEEN_ADVANCES = 1000
+
+
+class Verdict(NamedTuple):
+    """What was found out."""
+
+    base: int
+    """The position where the replay began."""
+    last: int
+    """The position where it ended."""
+    replayed: int
+    same: list[Saved]
+    """Snapshots that the replay led to."""
+    different: list[tuple[Saved, str]]
+    """Those that it did not lead to, or that cannot be read, and why."""
+
+
+def verified(store: View, recent: bool, advance: Callable[[int], None]) -> Verdict:
+    """Replay the log from its oldest base, or if only the recent part matters from the oldest snapshot, and compare.
+
+    `advance` hears now and then how many lines are done.
+    """
+    waiting, different = sorted(store.snapshots()), list[tuple[Saved, str]]()
+    learner = _oldest(store, waiting, different) if recent or store.base() else None
+    if learner is None:
+        learner = at_the_beginning(store)
+    base, replayed, same = learner.position, 0, list[Saved]()
+
+    def compare(before: float) -> None:
+        while waiting and waiting[0].position < before:
+            saved = waiting.pop(0)
+            reason = _disagreement(store, saved, learner)
+            if reason:
+                different.append((saved, reason))
+            else:
+                same.append(saved)
+
+    for entry in _watched(store.read(base), advance):
+        compare(entry.position)
+        learner.apply(entry.position, record_of(entry))
+        replayed += 1
+    compare(float("inf"))
+    return Verdict(base, learner.position, replayed, same, different)
+
+
+def difference(state: State, other: State) -> str:
+    """The first part of two recommenders' states that differs; nothing, if all bits are the same."""
+    for name in sorted(state[0].keys() | other[0].keys() - {OWN}):
+        if name != OWN and json.dumps(state[0].get(name)) != json.dumps(other[0].get(name)):
+            return name
+    arrays, others = ({name: a for name, a in arrays.items() if not name.startswith(OWN)} for _, arrays in (state, other))
+    for name in sorted(arrays.keys() | others.keys()):
+        one, two = arrays.get(name), others.get(name)
+        if one is None or two is None or (one.dtype, one.shape) != (two.dtype, two.shape) or one.tobytes() != two.tobytes():
+            return name
+    return ""
+
+
+def _oldest(store: View, waiting: list[Saved], different: list[tuple[Saved, str]]) -> Learner | None:
+    """The learner of the oldest snapshot that is whole."""
+    for saved in waiting:
+        try:
+            return loaded(store, saved)
+        except InvalidSnapshot as error:
+            different.append((saved, str(error)))
+    waiting.clear()
+    return None
+
+
+def _disagreement(store: View, saved: Saved, learner: Learner) -> str:
+    try:
+        loaded(store, saved)
+        with store.opened(saved) as path:
+            differs = difference(read_snapshot(path), learner.state())
+    except InvalidSnapshot as error:
+        return str(error)
+    return f"the replay led to another {differs}" if differs else ""
+
+
+def _watched(entries: Iterable[Entry], advance: Callable[[int], None]) -> Iterator[Entry]:
+    for done, entry in enumerate(entries, 1):
+        yield entry
+        if done % LINES_BETWEEN_ADVANCES == 0:
+            advance(done)

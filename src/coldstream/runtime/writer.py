@@ -1,0 +1,272 @@
+"""The one writer: what is waiting is checked, made durable in one commit, learned, and then answered.
+
+Everything that touches the learner runs on the event loop, so that whoever reads there needs no lock; the store has a thread
+of its own, where a commit waits for the disk while the loop goes on answering.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from time import monotonic, perf_counter
+from typing import TypeVar
+
+from coldstream.catalogue.ranking import Rank
+from coldstream.errors import ColdstreamError, StoreInUse, StoreUnavailable
+from coldstream.runtime.allowance import Allowance
+from coldstream.runtime.checks import Checks, Refused, together
+from coldstream.runtime.learner import Learner
+from coldstream.runtime.records import Chosen, Record, UserForgotten, line
+from coldstream.runtime.snapshots import NOT_NOW, Snapshots
+from coldstream.storage.store import Saved, Store
+
+log = logging.getLogger(__name__)
+
+LONGEST_GROUP = 2000
+"""Lines in one commit: enough to share the price of a sync, few enough to be learned in the time a client waits."""
+
+SLICE = 0.001
+"""Seconds of learning after which others get their turn."""
+
+TIDY_EVERY = 1.0
+"""Seconds."""
+
+Answer = TypeVar("Answer")
+
+
+class Overloaded(ColdstreamError):
+    """More is waiting to be learned than can be promised."""
+
+
+class Stopping(ColdstreamError):
+    """The service is going down and takes nothing more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How much may wait, how much time examining itself may take, and when snapshots are due."""
+
+    pending: int = 20_000
+    """Records that may wait."""
+    examined_share: float = 0.25
+    """The share of the time that may go into ranking before learning."""
+    snapshot_lines: int = 100_000
+    snapshot_seconds: float = 900.0
+
+
+@dataclass(slots=True, eq=False)
+class _Call:
+    """Records that are taken together or not at all, and whoever waits for their positions."""
+
+    records: Sequence[Record]
+    answer: "asyncio.Future[list[int | None]]"
+
+
+class Writer:
+    """Takes records, in order, one group after the other."""
+
+    def __init__(self, store: Store, learner: Learner, pace: Pace, folder: Path) -> None:
+        self.learner = learner
+        self.commits = 0
+        """Groups that were made durable."""
+        self.failed: BaseException | None = None
+        """What ended the writer, where it was not asked to end."""
+        self.waiting = 0
+        """Records that were accepted and not taken yet."""
+        self.snapshots = Snapshots(store, self._in_store, folder)
+        self._store, self._pace = store, pace
+        self._thread = ThreadPoolExecutor(1, "store")
+        self._calls: deque[_Call] = deque()
+        self._group: list[_Call] = []
+        self._wake = asyncio.Event()
+        self._stopping = False
+        self._behind = False
+        self._tidied = monotonic()
+        self._examining = Allowance(pace.examined_share)
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def store_works(self) -> bool:
+        """Whether the last that was asked of the store was done."""
+        return not self._behind
+
+    # What others ask for
+
+    async def write(self, records: Sequence[Record]) -> list[int | None]:
+        """Take records, all or none. When it returns, they are durable and learned; None is one the log had already."""
+        if not records:
+            return []
+        if self._stopping:
+            raise Stopping("the service is stopping; try again when it is back")
+        if self.waiting and self.waiting + len(records) > self._pace.pending:
+            raise Overloaded(f"{self.waiting} records wait to be learned, the most is {self._pace.pending}; try again later")
+        answer: asyncio.Future[list[int | None]] = asyncio.get_running_loop().create_future()
+        self._calls.append(_Call(records, answer))
+        self.waiting += len(records)
+        self._wake.set()
+        return await answer
+
+    async def forget(self, user: str) -> bool:
+        """Forget a user; whether the person's lines are erased by now, or will be when the store can."""
+        await self.write([UserForgotten(user)])
+        return not self.snapshots.to_erase
+
+    async def snapshot(self) -> Saved:
+        """Take a snapshot now."""
+        return await self.snapshots.take(self.learner)
+
+    # Its life
+
+    async def start(self, failed: Callable[[], None]) -> None:
+        """Begin to take records. `failed` hears of the end where nobody asked for it."""
+        await self.snapshots.look()
+        self._task = asyncio.create_task(self._run(failed))
+
+    async def stop(self) -> None:
+        """Finish what was accepted, take a snapshot, and give the store back."""
+        self._stopping = True
+        self._wake.set()
+        if self._task is not None:
+            await self._task
+        if self.failed is None:
+            try:
+                await self.snapshots.finish(self.learner)
+            except NOT_NOW as error:
+                log.warning("no last snapshot; the log will be replayed", extra={"reason": str(error)})
+        await self._in_store(self._store.close)
+        self._thread.shutdown()
+
+    async def _run(self, failed: Callable[[], None]) -> None:
+        try:
+            while self._calls or not self._stopping:
+                if not self._calls:
+                    await self._sleep()
+                await self._tidy()
+                await self._take()
+        except Exception as error:
+            # What is known may be half of a record ahead of the log: only a restart, which replays it, is sure to be right.
+            self.failed, self._stopping = error, True
+            log.critical("the writer failed; restart the service", exc_info=error)
+            for call in (*self._group, *self._calls):
+                _answer(call, Stopping("the service has failed and stops; what was written may be learned when it is back"))
+            failed()
+
+    async def _sleep(self) -> None:
+        self._wake.clear()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._wake.wait(), TIDY_EVERY)
+
+    async def _tidy(self) -> None:
+        """What has to be done from time to time, whether anything is written or not."""
+        if monotonic() - self._tidied >= TIDY_EVERY:
+            self._tidied = monotonic()
+            if self.snapshots.to_erase:
+                await self._erase()
+            elif self._behind:
+                await self._caught_up()
+        self.snapshots.begin_if_due(self.learner, self._pace.snapshot_lines, self._pace.snapshot_seconds)
+
+    # One group
+
+    async def _take(self) -> None:
+        self._group = []
+        if not self._calls:
+            return
+        caught_up = await self._caught_up()
+        self._group = self._checked()
+        lines = [line(record) for call in self._group for record in call.records]
+        try:
+            if not caught_up:
+                raise StoreUnavailable("the store does not answer; try again later")
+            positions = await self._in_store(lambda: self._store.append(lines)) if lines else []
+        except (StoreUnavailable, StoreInUse) as error:
+            self._behind = True
+            log.warning("the store did not take what was written", extra={"reason": str(error), "records": len(lines)})
+            for call in self._group:
+                _answer(call, error)
+            return
+        self.commits += 1
+        await self._learn(positions)
+
+    def _checked(self) -> list[_Call]:
+        """The calls at the head of the queue that can share a commit, less those that are refused."""
+        checks, group, lines = Checks(self.learner.recommender), list[_Call](), 0
+        while self._calls and lines < LONGEST_GROUP:
+            call = self._calls[0]
+            if group and not together(group[0].records[0], call.records[0]):
+                break
+            self._calls.popleft()
+            self.waiting -= len(call.records)
+            try:
+                checks.check(call.records)
+            except Refused as refused:
+                _answer(call, refused)
+                continue
+            group.append(call)
+            lines += len(call.records)
+        return group
+
+    async def _caught_up(self) -> bool:
+        """Whether what is known and the log agree. After a commit whose end is not known, what the log has is learned."""
+        if not self._behind:
+            return True
+        try:
+            entries = await self._in_store(lambda: list(self._store.read(self.learner.position)))
+        except (StoreUnavailable, StoreInUse):
+            return False
+        found = self.learner.replay(entries)
+        self._behind = False
+        log.info("the store works again", extra={"position": self.learner.position, "found": found})
+        return True
+
+    async def _learn(self, positions: list[int | None]) -> None:
+        given, since, forgetting = iter(positions), perf_counter(), False
+        for call in self._group:
+            own = list(islice(given, len(call.records)))
+            for record, position in zip(call.records, own, strict=True):
+                if position is not None:
+                    self.learner.apply(position, record, self._ranks(record))
+                if perf_counter() - since > SLICE:
+                    await asyncio.sleep(0)
+                    since = perf_counter()
+            if isinstance(call.records[0], UserForgotten):
+                forgetting = True
+            else:
+                _answer(call, own)
+        if forgetting:
+            self.snapshots.to_erase += [r.id for call in self._group for r in call.records if isinstance(r, UserForgotten)]
+            await self._erase()
+            for call in self._group:
+                _answer(call, list(positions))
+
+    def _ranks(self, record: Record) -> list[Rank] | None:
+        if not isinstance(record, Chosen) or not self._examining.left():
+            return None
+        started = perf_counter()
+        ranks = self.learner.test(record)
+        self._examining.spend(perf_counter() - started)
+        return ranks
+
+    async def _erase(self) -> None:
+        try:
+            if await self._caught_up():
+                await self.snapshots.erase(self.learner)
+        except NOT_NOW as error:
+            log.warning("people are forgotten, and not erased from the log yet", extra={"reason": str(error)})
+
+    async def _in_store(self, action: Callable[[], Answer]) -> Answer:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, action)
+
+
+def _answer(call: _Call, outcome: list[int | None] | ColdstreamError) -> None:
+    if call.answer.done():  # whoever asked went away
+        return
+    if isinstance(outcome, ColdstreamError):
+        call.answer.set_exception(outcome)
+    else:
+        call.answer.set_result(outcome)

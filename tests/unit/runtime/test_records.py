@@ -1,0 +1,62 @@
+"""What the log holds can be read again, word for word."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coldstream.errors import StoreDamaged
+from coldstream.runtime.records import (
+    Begin,
+    Chosen,
+    ItemPut,
+    ItemRemoved,
+    Record,
+    SchemaExtended,
+    UserForgotten,
+    UserPut,
+    line,
+    record_of,
+)
+from coldstream.storage.store import Entry
+
+ids = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
+scalars = st.text(st.characters(exclude_categories=["Cs"]), max_size=5) | st.booleans() | st.integers(-(2**53), 2**53)
+values = scalars | st.floats(allow_nan=False, allow_infinity=False) | st.lists(scalars, max_size=3)
+fields = st.dictionaries(ids, values, max_size=3)
+times = st.none() | st.floats(-1e15, 1e15)
+records: st.SearchStrategy[Any] = st.one_of(
+    st.builds(Chosen, ids, ids, times, fields, st.none() | ids),
+    st.builds(ItemPut, ids, fields),
+    st.builds(UserPut, ids, fields),
+    st.builds(ItemRemoved, ids),
+    st.builds(UserForgotten, ids),
+    st.builds(SchemaExtended, st.just({"user": {"id": {"kind": "id"}}})),
+    st.builds(Begin, st.just({}), st.just({"factors": 4}), st.integers(0, 2**63 - 1)),
+)
+
+
+@given(records)
+def test_a_record_comes_back_as_it_was(record: Record) -> None:
+    assert record_of(Entry(7, line(record).body)) == record
+
+
+@given(records)
+def test_lines_of_a_person_name_the_person_and_no_others_do(record: Record) -> None:
+    written = line(record)
+    match record:
+        case Chosen():
+            assert (written.user, written.event_id, written.forgets) == (record.user, record.event_id, False)
+        case UserPut():
+            assert (written.user, written.event_id, written.forgets) == (record.id, None, False)
+        case UserForgotten():
+            assert (written.user, written.event_id, written.forgets) == (record.id, None, True)
+        case _:
+            assert (written.user, written.event_id, written.forgets) == (None, None, False)
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"kind":"new-kind"}', b'{"kind":"event","user":"u"}'])
+def test_a_line_that_cannot_be_read_is_named(body: bytes) -> None:
+    with pytest.raises(StoreDamaged, match="line 12 of the log"):
+        record_of(Entry(12, body))

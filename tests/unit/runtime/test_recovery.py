@@ -1,0 +1,246 @@
+"""From what survived to what was known, and whether it can be trusted."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coldstream import Categories, Category, Id, InvalidInput, InvalidSchema, Recommender, Schema, TimePart, Trend
+from coldstream.config import Hyperparameters
+from coldstream.errors import StoreDamaged
+from coldstream.features.fields import Field
+from coldstream.runtime.learner import Learner, save
+from coldstream.runtime.records import Chosen, ItemPut, ItemRemoved, Record, UserPut, line
+from coldstream.runtime.recovery import Plan, recovered
+from coldstream.runtime.verification import difference, verified
+from coldstream.storage.sqlite import SqliteStore
+from coldstream.storage.store import Line, Saved
+from conftest import bits
+
+SMALL = Hyperparameters(factors=3, negatives=3)
+SCHEMA = Schema(user=[Id()], item=[Id(), Category("genre")])
+PLAN = Plan(SCHEMA, SMALL, 1)
+SAME = Plan(None, None, None)
+RECORDS: list[Record] = [
+    ItemPut("i1", {"genre": "jazz"}),
+    UserPut("u1", {}),
+    *(Chosen(f"u{t % 3}", f"i{t * t % 7}", 3600.0 * t) for t in range(20)),
+    ItemRemoved("i2"),
+    Chosen("u1", "i1", None, {"mood": "glad"}),
+]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqliteStore]:
+    with closing(SqliteStore(tmp_path / "data")) as opened:
+        yield opened
+
+
+def lived(store: SqliteStore, records: list[Record], learner: Learner | None = None) -> Learner:
+    learner = recovered(store, PLAN) if learner is None else learner
+    for record, position in zip(records, store.append([line(record) for record in records]), strict=True):
+        assert position is not None
+        learner.apply(position, record)
+    return learner
+
+
+def keep(store: SqliteStore, learner: Learner, tmp_path: Path) -> Saved:
+    save(tmp_path / "made", learner.state())
+    return store.save(learner.position, tmp_path / "made")
+
+
+def damage(store: SqliteStore, saved: Saved) -> None:
+    with store.opened(saved) as path:
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 1
+        path.chmod(0o600)
+        path.write_bytes(content)
+
+
+def test_a_new_log_begins_with_what_it_is_made_from(store: SqliteStore) -> None:
+    learner = recovered(store, PLAN)
+    assert (learner.position, learner.declared, learner.recommender.seed) == (1, SCHEMA, 1)
+    assert bits(learner.recommender) == bits(Recommender(SCHEMA, SMALL, 1))
+    assert bits(recovered(store, SAME).recommender) == bits(learner.recommender)
+
+
+def test_a_new_log_needs_a_schema(store: SqliteStore) -> None:
+    with pytest.raises(InvalidInput, match="--schema"):
+        recovered(store, SAME)
+    assert store.last() == 0
+
+
+@pytest.mark.parametrize("at", [0, 5, len(RECORDS)])
+def test_a_snapshot_and_the_rest_lead_to_the_same_bits_as_the_whole_log(store: SqliteStore, tmp_path: Path, at: int) -> None:
+    learner = lived(store, RECORDS[:at])
+    keep(store, learner, tmp_path)
+    lived(store, RECORDS[at:], learner)
+    again = recovered(store, SAME)
+    assert bits(again.recommender) == bits(learner.recommender)
+    assert (again.position, again.declared) == (learner.position, SCHEMA)
+    for saved in store.snapshots():
+        store.discard(saved)
+    assert bits(recovered(store, SAME).recommender) == bits(learner.recommender)
+
+
+def test_a_damaged_snapshot_is_passed_over_with_a_warning(
+    store: SqliteStore, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    learner = lived(store, RECORDS[:5])
+    keep(store, learner, tmp_path)
+    lived(store, RECORDS[5:10], learner)
+    newest = keep(store, learner, tmp_path)
+    lived(store, RECORDS[10:], learner)
+    damage(store, newest)
+    with caplog.at_level(logging.WARNING):
+        assert bits(recovered(store, SAME).recommender) == bits(learner.recommender)
+    assert "the one before is used" in caplog.text
+
+
+def test_a_snapshot_under_a_wrong_position_is_passed_over(store: SqliteStore, tmp_path: Path) -> None:
+    learner = lived(store, RECORDS)
+    save(tmp_path / "made", learner.state())
+    store.save(3, tmp_path / "made")
+    assert bits(recovered(store, SAME).recommender) == bits(learner.recommender)
+
+
+def test_without_any_whole_snapshot_an_erased_log_is_refused(store: SqliteStore, tmp_path: Path) -> None:
+    learner = lived(store, RECORDS)
+    saved = keep(store, learner, tmp_path)
+    store.purge(["u1"], learner.position)
+    damage(store, saved)
+    with pytest.raises(StoreDamaged, match="people were erased"):
+        recovered(store, SAME)
+
+
+def test_a_snapshot_from_before_an_erasure_is_never_used(store: SqliteStore, tmp_path: Path) -> None:
+    learner = lived(store, RECORDS[:5])
+    keep(store, learner, tmp_path)
+    lived(store, RECORDS[5:], learner)
+    store.purge(["u1"], learner.position)
+    with pytest.raises(StoreDamaged, match="people were erased"):
+        recovered(store, SAME)
+
+
+def test_a_log_without_a_beginning_is_refused(store: SqliteStore) -> None:
+    store.append([Line(b'{"kind":"item-removed","id":"i"}')])
+    with pytest.raises(StoreDamaged, match="must begin"):
+        recovered(store, SAME)
+
+
+# Plans that differ from what there is
+
+
+@pytest.mark.parametrize(
+    ("plan", "reason"),
+    [
+        (Plan(SCHEMA, SMALL.with_(learning_rate=0.2), 1), "learning_rate is 0.1 in the store and 0.2"),
+        (Plan(SCHEMA, SMALL, 2), "seed is 1 in the store and 2"),
+        (Plan(Schema(user=[Id()], item=[Id()]), None, None), "item field 'genre' was declared before and is missing"),
+        (Plan(Schema(user=[Id()], item=[Id(), Categories("genre")]), None, None), "item field 'genre' cannot change"),
+        (Plan(Schema(user=[Id()], item=[Id(), Category("genre")], exclude_seen=False), None, None), "exclude_seen"),
+        (Plan(Schema(item=[Id(), Category("genre"), Trend("hot", half_life=5.0)]), None, None), "cannot be added"),
+        (Plan(Schema(item=[Id(), Category("genre")], context=[Categories("mood")]), None, None), "'mood' cannot change"),
+    ],
+)
+def test_a_plan_that_contradicts_what_was_learned_is_refused_and_nothing_changes(
+    store: SqliteStore, plan: Plan, reason: str
+) -> None:
+    learner = lived(store, RECORDS)
+    with pytest.raises((InvalidInput, InvalidSchema), match=reason):
+        recovered(store, plan)
+    assert store.last() == learner.position
+    assert bits(recovered(store, PLAN).recommender) == bits(learner.recommender)
+
+
+def extended(**fields: list[Field]) -> Schema:
+    sides: dict[str, list[Field]] = {"user": [Id()], "item": [Id(), Category("genre")], "context": []}
+    return Schema(**{side: own + fields.get(side, []) for side, own in sides.items()})
+
+
+@pytest.mark.parametrize(
+    ("schema", "then"),
+    [
+        (extended(item=[Category("colour")]), ItemPut("i9", {"genre": "jazz", "colour": "red"})),
+        (extended(user=[Category("country")]), UserPut("u1", {"country": "NL"})),
+        (extended(context=[TimePart("day")]), Chosen("u1", "i1", 3600.0)),
+        (extended(context=[Category("mood")]), Chosen("u1", "i1", None, {"mood": "sad"})),
+        (extended(context=[Category("device")]), Chosen("u1", "i1", None, {"device": "phone"})),
+    ],
+)
+def test_new_fields_are_taken_over_and_replayed(store: SqliteStore, tmp_path: Path, schema: Schema, then: Record) -> None:
+    lived(store, RECORDS)
+    learner = recovered(store, Plan(schema, None, None))
+    assert learner.declared == schema
+    keep(store, learner, tmp_path)
+    lived(store, [then, *RECORDS[2:9]], learner)
+    keep(store, learner, tmp_path)
+    again = recovered(store, Plan(schema, None, None))
+    assert bits(again.recommender) == bits(learner.recommender)
+    for saved in store.snapshots():
+        store.discard(saved)
+    from_the_log = recovered(store, SAME)
+    assert bits(from_the_log.recommender) == bits(learner.recommender)
+    assert from_the_log.declared == schema
+
+
+def test_whether_the_context_is_open_may_change(store: SqliteStore) -> None:
+    lived(store, RECORDS)
+    closed = Schema(user=[Id()], item=[Id(), Category("genre")], open_context=False)
+    learner = recovered(store, Plan(closed, None, None))
+    assert not learner.recommender.schema.open_context
+    assert "mood" in [field.name for field in learner.recommender.schema.context]
+
+
+# Verification
+
+
+def test_verification_replays_from_the_oldest_base(store: SqliteStore, tmp_path: Path) -> None:
+    learner = lived(store, RECORDS[:5])
+    keep(store, learner, tmp_path)
+    lived(store, RECORDS[5:], learner)
+    keep(store, learner, tmp_path)
+    whole = verified(store, False, lambda _: None)
+    assert (whole.base, whole.last, whole.replayed) == (1, learner.position, len(RECORDS))
+    assert ([saved.number for saved in whole.same], whole.different) == ([1, 2], [])
+    recent = verified(store, True, lambda _: None)
+    assert (recent.base, recent.replayed) == (6, len(RECORDS) - 5)
+    assert ([saved.number for saved in recent.same], recent.different) == ([1, 2], [])
+
+
+def test_verification_finds_a_snapshot_that_the_log_does_not_lead_to(store: SqliteStore, tmp_path: Path) -> None:
+    learner = lived(store, RECORDS)
+    learner.recommender.put_item("smuggled in")
+    keep(store, learner, tmp_path)
+    (wrong,) = verified(store, False, lambda _: None).different
+    assert "the replay led to another" in wrong[1]
+
+
+def test_verification_finds_a_damaged_snapshot(store: SqliteStore, tmp_path: Path) -> None:
+    learner = lived(store, RECORDS)
+    good, bad = keep(store, learner, tmp_path), keep(store, learner, tmp_path)
+    damage(store, bad)
+    verdict = verified(store, False, lambda _: None)
+    assert (verdict.same, [saved for saved, _ in verdict.different]) == ([good], [bad])
+    assert "damaged" in verdict.different[0][1]
+
+
+def test_a_difference_of_one_bit_is_found() -> None:
+    recommender = Recommender(SCHEMA, SMALL)
+    recommender.put_item("i", {"genre": "jazz"})
+    state, other = recommender.state(), recommender.state()
+    assert difference(state, other) == ""
+    name = next(name for name, array in other[1].items() if name.startswith("model.") and array.size)
+    other[1][name].view("uint8").reshape(-1)[0] ^= 1
+    assert difference(state, other) == name
+    changed: dict[str, Any] = {**state[0], "seed": 9}
+    assert difference(state, (changed, state[1])) == "seed"
+
+
+def test_the_recommender_of_a_service_snapshot_can_be_loaded_alone(store: SqliteStore, tmp_path: Path) -> None:
+    learner = lived(store, RECORDS)
+    with store.opened(keep(store, learner, tmp_path)) as path:
+        assert bits(Recommender.load(path)) == bits(learner.recommender)

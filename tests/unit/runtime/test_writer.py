@@ -1,0 +1,430 @@
+"""The one writer: durable before it is learned, learned before it is answered, whatever the store does."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coldstream import Category, Event, Id, InvalidInput, Recommender, Schema, UnknownId
+from coldstream.config import Hyperparameters
+from coldstream.errors import StoreUnavailable
+from coldstream.runtime import writer as module
+from coldstream.runtime.checks import Refused
+from coldstream.runtime.learner import Learner
+from coldstream.runtime.records import Chosen, ItemPut, ItemRemoved, Record, UserPut
+from coldstream.runtime.recovery import Plan, recovered
+from coldstream.runtime.verification import verified
+from coldstream.runtime.writer import Overloaded, Pace, Stopping, Writer
+from coldstream.storage import stores
+from coldstream.storage.sqlite import SqliteStore
+from coldstream.storage.store import Line
+from conftest import bits
+
+SMALL = Hyperparameters(factors=3, negatives=3)
+SCHEMA = Schema(user=[Id(), Category("country")], item=[Id(), Category("genre")])
+NEVER = Pace(snapshot_lines=0, snapshot_seconds=0)
+
+
+class Faulty(SqliteStore):
+    """A store whose next appends fail: before they are durable, or after it, when nobody hears of it any more."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.folder = folder
+        self.before = self.after = self.saving = 0
+        self.appended: list[int] = []
+        self.gate: threading.Event | None = None
+
+    def append(self, lines: Sequence[Line], /) -> list[int | None]:
+        if self.gate is not None:
+            self.gate.wait(10)
+        if self.before:
+            self.before -= 1
+            raise StoreUnavailable("no room")
+        positions = super().append(lines)
+        self.appended.append(len(lines))
+        if self.after:
+            self.after -= 1
+            raise StoreUnavailable("the line went dead")
+        return positions
+
+    def save(self, position: int, file: Path, /) -> Any:
+        if self.saving:
+            self.saving -= 1
+            raise StoreUnavailable("no room for a snapshot")
+        return super().save(position, file)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Faulty]:
+    with closing(Faulty(tmp_path / "data")) as opened:
+        yield opened
+
+
+def during(store: Faulty, work: Callable[[Writer], Awaitable[None]], pace: Pace = NEVER) -> Writer:
+    """Let a writer do some work, and stop it."""
+
+    async def live() -> Writer:
+        writer = Writer(store, recovered(store, Plan(SCHEMA, SMALL, 0)), pace, store.folder)
+        await writer.start(lambda: None)
+        try:
+            await work(writer)
+        finally:
+            await writer.stop()
+        return writer
+
+    return asyncio.run(live())
+
+
+def again(folder: Path) -> Learner:
+    """What a restart knows, from the log alone."""
+    with closing(SqliteStore(folder)) as store:
+        for saved in store.snapshots():
+            store.discard(saved)
+        return recovered(store, Plan(None, None, None))
+
+
+def events(n: int) -> list[Record]:
+    return [Chosen(f"u{t % 5}", f"i{t * t % 7}", 60.0 * t) for t in range(n)]
+
+
+def test_what_is_answered_is_durable_and_known(store: Faulty) -> None:
+    async def work(writer: Writer) -> None:
+        assert await writer.write([ItemPut("i1", {"genre": "jazz"}), UserPut("u", {"country": "NL"})]) == [2, 3]
+        assert await writer.write([Chosen("u", "i1", 60.0, {}, "e1")]) == [4]
+        assert writer.learner.recommender.has_past("u")
+        assert [entry.position for entry in store.read(0)] == [1, 2, 3, 4]
+
+    during(store, work)
+
+
+def test_the_same_event_id_is_learned_once(store: Faulty) -> None:
+    async def work(writer: Writer) -> None:
+        same = Chosen("u", "i", None, {}, "e1")
+        assert await writer.write([same, same]) == [2, None]
+        assert await writer.write([same, Chosen("u", "j")]) == [None, 3]
+        assert writer.learner.recommender.events == 2
+
+    during(store, work)
+
+
+def test_a_log_leads_to_the_same_bits_as_the_calls_themselves(store: Faulty) -> None:
+    async def work(writer: Writer) -> None:
+        await writer.write([ItemPut("i1", {"genre": "jazz"}), UserPut("u1", {"country": "NL"})])
+        await writer.write(events(40))
+        await writer.write([ItemRemoved("i2")])
+        await writer.write(events(9))
+
+    learner = during(store, work).learner
+    plain = Recommender(SCHEMA, SMALL)
+    plain.put_item("i1", {"genre": "jazz"})
+    plain.put_user("u1", {"country": "NL"})
+    for record in (*events(40), None, *events(9)):
+        if isinstance(record, Chosen):
+            plain.learn(Event(record.user, record.item, record.time))
+        else:
+            plain.remove_item("i2")
+    assert bits(learner.recommender) == bits(plain)
+    assert bits(again(store.folder).recommender) == bits(plain)
+
+
+def test_concurrent_calls_share_commits_and_are_learned_in_order(store: Faulty) -> None:
+    async def work(writer: Writer) -> None:
+        store.gate = threading.Event()
+        calls = [asyncio.create_task(writer.write([record])) for record in events(50)]
+        await asyncio.sleep(0.05)
+        store.gate.set()
+        positions = [position for call in calls for position in await call]
+        assert positions == list(range(2, 52))
+
+    during(store, work)
+    # The first line of the log, whoever came first, and all those who came meanwhile.
+    assert len(store.appended) <= 3
+    assert sum(store.appended) == 51
+
+
+def test_a_refused_record_takes_its_call_with_it_and_no_other(store: Faulty) -> None:
+    async def work(writer: Writer) -> None:
+        store.gate = threading.Event()
+        first = asyncio.create_task(writer.write([Chosen("a", "i")]))
+        await asyncio.sleep(0.05)
+        bad = asyncio.create_task(writer.write([Chosen("b", "i"), ItemPut("i", {"colour": "red"})]))
+        good = asyncio.create_task(writer.write([Chosen("c", "i")]))
+        store.gate.set()
+        with pytest.raises(Refused, match="unknown field 'colour'") as refused:
+            await bad
+        assert refused.value.index == 1
+        assert await first == [2]
+        assert await good == [3]
+        assert not writer.learner.recommender.has_user("b")
+
+    during(store, work)
+
+
+def test_a_context_field_that_is_coming_binds_those_behind_it(store: Faulty) -> None:
+    async def work(writer: Writer) -> None:
+        sad = Chosen("u", "i", None, {"mood": "sad"})
+        with pytest.raises(Refused, match="mood must be") as refused:
+            await writer.write([sad, Chosen("u", "i", None, {"mood": ["a", "list"]})])
+        assert refused.value.index == 1
+        assert await writer.write([sad]) == [2]
+        with pytest.raises(Refused, match="mood must be"):
+            await writer.write([Chosen("u", "i", None, {"mood": ["a", "list"]})])
+
+    during(store, work)
+
+
+def test_what_is_not_there_cannot_go_and_goes_once(store: Faulty) -> None:
+    async def work(writer: Writer) -> None:
+        await writer.write([ItemPut("i", {})])
+        outcomes = await asyncio.gather(
+            *(writer.write([ItemRemoved("i")]) for _ in range(3)), writer.write([ItemPut("j", {})]), return_exceptions=True
+        )
+        refusals = [outcome for outcome in outcomes if isinstance(outcome, Refused)]
+        assert len(refusals) == 2
+        assert all(isinstance(refusal.error, UnknownId) for refusal in refusals)
+        with pytest.raises(Refused):
+            await writer.forget("nobody")
+
+    during(store, work)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_failing_store_refuses_and_nothing_is_learned_twice_or_lost(store: Faulty, when: str) -> None:
+    async def work(writer: Writer) -> None:
+        await writer.write([Chosen("a", "i", 0.0, {}, "e1")])
+        setattr(store, when, 1)
+        with pytest.raises(StoreUnavailable):
+            await writer.write([Chosen("b", "i", 0.0, {}, "e2")])
+        assert not writer.store_works
+        # Whatever became of it, sending it again makes it known exactly once.
+        again = await writer.write([Chosen("b", "i", 0.0, {}, "e2"), Chosen("c", "i", 0.0, {}, "e3")])
+        assert again == ([3, 4] if when == "before" else [None, 4])
+        assert writer.store_works
+        assert writer.learner.recommender.events == 3
+
+    learner = during(store, work).learner
+    assert bits(again(store.folder).recommender) == bits(learner.recommender)
+
+
+def test_a_store_that_works_again_is_noticed_without_being_asked(store: Faulty, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "TIDY_EVERY", 0.01)
+
+    async def work(writer: Writer) -> None:
+        store.after = 1
+        with pytest.raises(StoreUnavailable):
+            await writer.write([Chosen("a", "i")])
+        while not writer.store_works:
+            await asyncio.sleep(0.01)
+        assert writer.learner.recommender.has_past("a")
+
+    during(store, work)
+
+
+def test_more_than_can_wait_is_refused(store: Faulty) -> None:
+    async def work(writer: Writer) -> None:
+        store.gate = threading.Event()
+        first = asyncio.create_task(writer.write(events(2)))
+        await asyncio.sleep(0.05)
+        second = asyncio.create_task(writer.write(events(8)))
+        await asyncio.sleep(0)
+        with pytest.raises(Overloaded, match="8 records wait"):
+            await writer.write(events(3))
+        store.gate.set()
+        await first
+        await second
+
+    during(store, work, Pace(pending=10, snapshot_lines=0, snapshot_seconds=0))
+
+
+def test_snapshots_are_taken_while_learning_and_the_last_two_are_kept(store: Faulty) -> None:
+    async def work(writer: Writer) -> None:
+        for record in events(60):
+            await writer.write([record])
+
+    during(store, work, Pace(snapshot_lines=10, snapshot_seconds=0))
+    with closing(stores.inspected(f"sqlite:{store.folder}")) as view:
+        kept = view.snapshots()
+        assert len(kept) == 2
+        assert kept[0].position == view.last() == 61
+        verdict = verified(view, False, lambda _: None)
+    assert (verdict.base, verdict.last, verdict.different) == (1, 61, [])
+    assert sorted(verdict.same, reverse=True) == kept
+
+
+def test_a_snapshot_that_fails_stops_nobody_and_is_tried_again(store: Faulty, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coldstream.runtime.snapshots.RETRY_AFTER", 0.0)
+
+    async def work(writer: Writer) -> None:
+        store.saving = 1
+        for record in events(40):
+            await writer.write([record])
+            await asyncio.sleep(0.002)
+        assert store.saving == 0
+        assert writer.snapshots.newest is not None
+
+    during(store, work, Pace(snapshot_lines=10, snapshot_seconds=0))
+
+
+def test_a_stop_takes_a_last_snapshot_and_takes_nothing_more(store: Faulty) -> None:
+    async def work(writer: Writer) -> None:
+        await writer.write(events(5))
+
+    writer = during(store, work)
+    with pytest.raises(Stopping):
+        asyncio.run(writer.write(events(1)))
+    with closing(stores.inspected(f"sqlite:{store.folder}")) as view:
+        assert [saved.position for saved in view.snapshots()] == [6]
+
+
+def test_what_waits_when_a_stop_comes_is_still_done(store: Faulty) -> None:
+    async def work(writer: Writer) -> None:
+        calls = [asyncio.create_task(writer.write([record])) for record in events(30)]
+        await asyncio.sleep(0)
+        await writer.stop()
+        assert [position for call in calls for position in await call] == list(range(2, 32))
+
+    async def live() -> None:
+        writer = Writer(store, recovered(store, Plan(SCHEMA, SMALL, 0)), NEVER, store.folder)
+        await writer.start(lambda: None)
+        await work(writer)
+
+    asyncio.run(live())
+
+
+def test_a_bug_in_learning_ends_the_writer_and_says_so(store: Faulty, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = []
+
+    async def live() -> Writer:
+        writer = Writer(store, recovered(store, Plan(SCHEMA, SMALL, 0)), NEVER, store.folder)
+        await writer.start(lambda: told.append(True))
+        monkeypatch.setattr(writer.learner, "apply", lambda *_: 1 / 0)
+        with pytest.raises(Stopping, match="has failed"):
+            await writer.write(events(1))
+        await writer.stop()
+        return writer
+
+    writer = asyncio.run(live())
+    assert isinstance(writer.failed, ZeroDivisionError)
+    assert told == [True]
+    with closing(stores.inspected(f"sqlite:{store.folder}")) as view:
+        # It is in the log, and a restart will learn it; of what is known now, no snapshot is to be trusted.
+        assert view.last() == 2
+        assert view.snapshots() == []
+
+
+# Forgetting
+
+
+def everything_in(folder: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+
+def test_a_person_who_is_forgotten_leaves_no_trace_in_the_folder(store: Faulty) -> None:
+    async def work(writer: Writer) -> None:
+        await writer.write([UserPut("Ann-Marie", {"country": "Liechtenstein"}), *events(10)])
+        await writer.write([Chosen("Ann-Marie", "i1", 0.0, {"via": "postcard"}, "ann-event")])
+        await writer.snapshot()
+        assert b"Ann-Marie" in everything_in(store.folder)
+        assert await writer.forget("Ann-Marie") is True
+        assert not writer.learner.recommender.has_user("Ann-Marie")
+        await writer.write(events(3))
+
+    learner = during(store, work).learner
+    left = everything_in(store.folder)
+    for trace in (b"Ann-Marie", b"ann-event"):
+        assert trace not in left
+    with closing(stores.inspected(f"sqlite:{store.folder}")) as view:
+        assert view.base() == 14
+        assert all(saved.position >= 14 for saved in view.snapshots())
+        assert verified(view, False, lambda _: None).different == []
+    with closing(SqliteStore(store.folder)) as reopened:
+        assert bits(recovered(reopened, Plan(None, None, None)).recommender) == bits(learner.recommender)
+
+
+def test_an_erasure_that_fails_is_made_up_for(store: Faulty, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "TIDY_EVERY", 0.01)
+
+    async def work(writer: Writer) -> None:
+        await writer.write([UserPut("ann", {}), *events(5)])
+        store.saving = 1
+        assert await writer.forget("ann") is False
+        assert not writer.learner.recommender.has_user("ann")
+        while writer.snapshots.to_erase:
+            await asyncio.sleep(0.01)
+        assert store.forgotten() == []
+
+    during(store, work)
+
+
+def test_an_erasure_that_a_crash_cut_short_is_made_up_for_at_the_next_start(
+    store: Faulty, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(writer: Writer) -> None:
+        await writer.write([UserPut("ann", {}), *events(5)])
+        store.saving = 1_000
+        await writer.forget("ann")
+
+    during(store, work)
+    monkeypatch.setattr(module, "TIDY_EVERY", 0.01)
+
+    async def rest(writer: Writer) -> None:
+        while writer.snapshots.to_erase:
+            await asyncio.sleep(0.01)
+
+    with closing(Faulty(store.folder)) as reopened:
+        assert reopened.forgotten() == ["ann"]
+        during(reopened, rest)
+    assert b'"ann"' not in everything_in(store.folder)
+
+
+def test_people_forgotten_together_share_two_snapshots(store: Faulty) -> None:
+    async def work(writer: Writer) -> None:
+        await writer.write(events(20))
+        store.gate = threading.Event()
+        blocker = asyncio.create_task(writer.write([Chosen("x", "i")]))
+        await asyncio.sleep(0.05)
+        leaving = [asyncio.create_task(writer.forget(f"u{n}")) for n in range(5)]
+        await asyncio.sleep(0)
+        store.gate.set()
+        await blocker
+        assert await asyncio.gather(*leaving) == [True] * 5
+        assert [saved.number for saved in store.snapshots()] == [2, 1]
+
+    during(store, work)
+
+
+def test_a_person_who_comes_back_is_somebody_new(store: Faulty) -> None:
+    async def work(writer: Writer) -> None:
+        await writer.write([UserPut("ann", {"country": "NL"}), Chosen("ann", "i", 0.0, {}, "e1")])
+        await writer.forget("ann")
+        assert await writer.write([Chosen("ann", "i", 0.0, {}, "e1")]) == [5]
+        assert writer.learner.recommender.user("ann") == {}
+
+    during(store, work)
+
+
+def test_the_service_examines_itself_as_far_as_time_allows(store: Faulty) -> None:
+    async def work(writer: Writer) -> None:
+        await writer.write([ItemPut(f"i{n}", {}) for n in range(7)])
+        await writer.write(events(60))
+
+    all_tested = during(store, work, Pace(examined_share=1.0, snapshot_lines=0, snapshot_seconds=0)).learner
+    assert all_tested.examination.standing().tested == 60
+    document = json.dumps(all_tested.examination.standing()._asdict())
+    assert "popularity" in document
+
+
+def test_the_first_error_names_the_record(store: Faulty) -> None:
+    async def work(writer: Writer) -> None:
+        with pytest.raises(Refused) as refused:
+            await writer.write([UserPut("u", {"country": 3.5})])
+        assert isinstance(refused.value.error, InvalidInput)
+        assert refused.value.error.field == "attributes.country"
+
+    during(store, work)
