@@ -1,0 +1,51 @@
+"""`coldstream verify`: replay a service's log and compare it with its snapshots."""
+
+import argparse
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from coldstream.errors import InvalidInput
+from coldstream.runtime.verification import Verdict, verified
+from coldstream.storage import stores
+
+DIFFERENT = 1
+"""The exit status where something is not as it should be."""
+
+
+def add_to(commands: Any) -> None:
+    """Declare the command."""
+    parser = commands.add_parser(
+        "verify",
+        help="replay a service's log and compare it with its snapshots",
+        description="Changes nothing, and may run beside the service. Exits with 1 where anything differs.",
+    )
+    parser.add_argument("--data", type=Path, metavar="DIR", help="the service's folder")
+    parser.add_argument("--store", metavar="URL", help="the service's database, postgresql://…")
+    parser.add_argument("--recent", action="store_true", help="begin at the oldest snapshot, not at the first line")
+    parser.set_defaults(run=_run)
+
+
+def _run(args: argparse.Namespace) -> int:
+    if (args.data is None) == (args.store is None):
+        raise InvalidInput("give either --data DIR or --store URL")
+    url = f"sqlite:{args.data}" if args.store is None else args.store
+    with closing(stores.inspected(url)) as store:
+        verdict = verified(store, args.recent, _tell if sys.stderr.isatty() else lambda _: None)
+    _show(verdict)
+    return DIFFERENT if verdict.different else 0
+
+
+def _tell(done: int) -> None:
+    print(f"\rreplayed {done:,} lines", end="", file=sys.stderr, flush=True)
+
+
+def _show(verdict: Verdict) -> None:
+    print(f"replayed {verdict.replayed:,} lines, from line {verdict.base:,} to line {verdict.last:,}")
+    for saved in verdict.same:
+        print(f"snapshot {saved.number} of line {saved.position:,}: the same, bit by bit")
+    for saved, reason in verdict.different:
+        print(f"snapshot {saved.number} of line {saved.position:,}: NOT the same: {reason}")
+    if not verdict.same and not verdict.different:
+        print("there is no snapshot to compare with yet; the log itself can be replayed")

@@ -1,0 +1,72 @@
+"""The table of calls as an application."""
+
+from collections.abc import Sequence
+from http import HTTPStatus
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.convertors import Convertor, register_url_convertor
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from coldstream.service.endpoint import Endpoint, Resource, respond
+from coldstream.service.gate import Gate
+from coldstream.service.openapi import document
+from coldstream.service.problems import CONTENT_TYPE, Problem
+from coldstream.service.service import VERSION, Service
+from coldstream.service.table import TABLE, Call
+
+
+class _Anything(Convertor[str]):
+    """An id in a path: it may hold slashes and line breaks."""
+
+    regex = r"[\s\S]*"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("anything", _Anything())
+
+
+def application(service: Service, gate: Gate, table: Sequence[Call] = TABLE) -> Starlette:
+    """An ASGI application that answers the calls of a table, and says what they are."""
+    resources: dict[str, dict[str, Endpoint]] = {}
+    for call in table:
+        resources.setdefault(call.path, {})[call.method] = Endpoint(call, service, gate)
+    routes = [
+        Route(path.replace("{id}", "{id:anything}"), Resource(endpoints), methods=list(endpoints))
+        for path, endpoints in resources.items()
+    ]
+    routes.append(Route("/openapi.json", _Document(msgspec.json.encode(document(table, VERSION)))))
+    app = Starlette(routes=routes, exception_handlers={HTTPException: _unroutable})
+    app.router.redirect_slashes = False
+    return app
+
+
+class _Document:
+    """A JSON document that never changes."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+        await respond(send, HTTPStatus.OK, b"application/json", self._body)
+
+
+async def _unroutable(request: Request, error: Exception) -> Response:
+    """What no route takes: an unknown path, or a method that the path does not have."""
+    assert isinstance(error, HTTPException)
+    headers = dict(error.headers or {})
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        detail = f"this path does not take {request.method}, only {headers['Allow']}"
+    else:
+        detail = "there is no such path; /openapi.json lists them all"
+    problem = Problem(error.status_code, detail)
+    return Response(msgspec.json.encode(problem.document), error.status_code, headers, CONTENT_TYPE.decode())

@@ -1,0 +1,164 @@
+"""What each call does. Reading runs at once on the event loop; writing waits for the writer."""
+
+import time
+from collections.abc import Sequence
+from datetime import datetime
+
+from coldstream.model.explanation import Explanation
+from coldstream.runtime.checks import Refused
+from coldstream.runtime.records import Chosen, ItemPut, ItemRemoved, Record, UserPut
+from coldstream.service import messages
+from coldstream.service.service import VERSION, Service
+
+# Recommend, and why
+
+
+def recommend(service: Service, asked: messages.RecommendRequest, _: str) -> messages.RecommendResponse:
+    """The best items for a user in a context."""
+    now = _seconds(asked.time)
+    best = service.recommender.recommend(
+        asked.user,
+        asked.n,
+        context=asked.context,
+        time=now,
+        attributes=asked.attributes,
+        exclude_seen=asked.exclude_seen,
+        allow=asked.allow,
+        deny=asked.deny,
+        where=asked.where,
+    )
+    if not asked.explain:
+        return messages.RecommendResponse([messages.Recommended(item, score) for item, score in best])
+    why = (messages.ExplainRequest(item, asked.user, asked.context, now, asked.attributes) for item, _ in best)
+    terms = [_terms(_explained(service, one)) for one in why]
+    return messages.RecommendResponse([messages.Recommended(*one, own) for one, own in zip(best, terms, strict=True)])
+
+
+def explain(service: Service, asked: messages.ExplainRequest, _: str) -> messages.Explanation:
+    """The terms that add up to the score of one item."""
+    explanation = _explained(service, asked)
+    return messages.Explanation(explanation.score, _terms(explanation))
+
+
+def _explained(service: Service, asked: messages.ExplainRequest) -> Explanation:
+    return service.recommender.explain(
+        asked.user, asked.item, context=asked.context, time=_seconds(asked.time), attributes=asked.attributes
+    )
+
+
+def _terms(explanation: Explanation) -> list[messages.Term]:
+    return [messages.Term(list(term.features), term.value) for term in explanation.terms]
+
+
+# Events, items and users
+
+
+async def learn(service: Service, given: messages.Events, _: str) -> messages.Learned:
+    """Log and learn what happened."""
+    events = given if isinstance(given, list) else [given]
+    records = [Chosen(e.user, e.item, _seconds(e.time), e.context, e.event_id) for e in events]
+    positions = await _positions(service, records, given)
+    return messages.Learned(len(positions), len(events) - len(positions), _last(service, positions))
+
+
+async def put_items(service: Service, given: messages.Items, _: str) -> messages.Written:
+    """Add items, or give them other attributes."""
+    items = given if isinstance(given, list) else [given]
+    return await _written(service, [ItemPut(item.id, item.attributes) for item in items], given)
+
+
+async def put_users(service: Service, given: messages.Users, _: str) -> messages.Written:
+    """Add users, or give them other attributes."""
+    users = given if isinstance(given, list) else [given]
+    return await _written(service, [UserPut(user.id, user.attributes) for user in users], given)
+
+
+async def put_item(service: Service, given: messages.Attributes, name: str) -> messages.Written:
+    """Add an item, or give it other attributes: a price changes. What was learned of it stays."""
+    return await _written(service, [ItemPut(name, given.attributes)], given)
+
+
+async def put_user(service: Service, given: messages.Attributes, name: str) -> messages.Written:
+    """Add a user, or give one other attributes. What was learned of the user stays."""
+    return await _written(service, [UserPut(name, given.attributes)], given)
+
+
+def get_item(service: Service, _: None, name: str) -> messages.Described:
+    """An item as it was put."""
+    return messages.Described(name, service.recommender.item(name))
+
+
+def get_user(service: Service, _: None, name: str) -> messages.Described:
+    """A user as they were put."""
+    return messages.Described(name, service.recommender.user(name))
+
+
+async def delete_item(service: Service, _: None, name: str) -> messages.Written:
+    """Take an item out of the catalogue, and forget what was learned of it."""
+    return await _written(service, [ItemRemoved(name)], None)
+
+
+async def delete_user(service: Service, _: None, name: str) -> messages.Forgotten:
+    """Forget a person: attributes, history, the own vector, and every line in the log."""
+    try:
+        return messages.Forgotten(await service.writer.forget(name))
+    except Refused as refused:
+        raise refused.error from refused
+
+
+async def _written(service: Service, records: Sequence[Record], given: object) -> messages.Written:
+    positions = await _positions(service, records, given)
+    return messages.Written(len(positions), _last(service, positions))
+
+
+async def _positions(service: Service, records: Sequence[Record], given: object) -> list[int]:
+    """The positions of records that are new. A refusal says which of several it is about."""
+    try:
+        return [position for position in await service.writer.write(records) if position is not None]
+    except Refused as refused:
+        if isinstance(given, list):
+            raise
+        raise refused.error from refused
+
+
+# The service itself
+
+
+def evaluation(service: Service, _: None, __: str) -> messages.EvaluationResponse:
+    """How the recommender and its shadows did lately."""
+    standing = service.learner.examination.standing()
+    methods = {name: messages.Figures(*figures) for name, figures in standing.methods.items()}
+    return messages.EvaluationResponse(*standing[:-1], methods)
+
+
+async def snapshot(service: Service, _: None, __: str) -> messages.SnapshotTaken:
+    """Take a snapshot now."""
+    saved = await service.writer.snapshot()
+    return messages.SnapshotTaken(saved.number, saved.position)
+
+
+def metrics(service: Service, _: None, __: str) -> bytes:
+    """Everything that can be watched, for Prometheus."""
+    return service.metrics.text()
+
+
+def health(service: Service, _: None, __: str) -> messages.Health:
+    """Whether the process is alive."""
+    works = not service.ready or service.writer.store_works
+    return messages.Health("ok" if works else "degraded", VERSION, "works" if works else "unavailable")
+
+
+def ready(service: Service, _: None, __: str) -> messages.Ready:
+    """Whether the service answers: recovered, and compiled."""
+    return messages.Ready(service.learner.position)
+
+
+def _seconds(given: messages.Time | None) -> float:
+    """The time of a request: as given, or now."""
+    if given is None:
+        return time.time()
+    return given.timestamp() if isinstance(given, datetime) else float(given)
+
+
+def _last(service: Service, positions: Sequence[int]) -> int:
+    return positions[-1] if positions else service.learner.position

@@ -1,0 +1,52 @@
+"""Who may come in: the key and its scope, the rate, and, where there are no keys, only what this machine asks of itself."""
+
+import math
+from http import HTTPStatus
+
+from starlette.types import Scope
+
+from coldstream.service.keys import Keys
+from coldstream.service.problems import Problem
+from coldstream.service.rates import Rates
+
+_LOCAL = (b"localhost", b"127.0.0.1", b"[::1]")
+
+
+class Gate:
+    """Admits a request, or says why not."""
+
+    def __init__(self, keys: Keys | None, rates: Rates) -> None:
+        self._keys, self._rates = keys, rates
+
+    def admit(self, scope: Scope, headers: dict[bytes, bytes], needed: str) -> None:
+        """Let a request pass that has what it needs, and is not too soon."""
+        if self._keys is None:
+            _check_local(headers)
+            client = scope.get("client")
+            who = client[0] if client else ""
+        else:
+            who = self._known(self._keys, headers, needed)
+        wait = self._rates.wait(who)
+        if wait > 0:
+            later = {"Retry-After": str(math.ceil(wait))}
+            raise Problem(HTTPStatus.TOO_MANY_REQUESTS, f"too many requests; try again in {wait:.1f} s", None, later)
+
+    def _known(self, keys: Keys, headers: dict[bytes, bytes], needed: str) -> str:
+        scheme, _, presented = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+        key = keys.find(presented.strip()) if scheme.lower() == "bearer" else None
+        if key is None:
+            asks = {"WWW-Authenticate": "Bearer"}
+            raise Problem(HTTPStatus.UNAUTHORIZED, "the header Authorization must be Bearer and a known key", None, asks)
+        if needed not in key.scopes:
+            message = f"key {key.name!r} has not the scope {needed!r}, only {', '.join(key.scopes)}"
+            raise Problem(HTTPStatus.FORBIDDEN, f"{message}; use another key")
+        return key.name
+
+
+def _check_local(headers: dict[bytes, bytes]) -> None:
+    """Refuse a page of somewhere else whose name was made to point here: without keys, it could do everything."""
+    host = headers.get(b"host", b"")
+    name = host[: host.find(b"]") + 1] if host.startswith(b"[") else host.partition(b":")[0]
+    if name not in _LOCAL:
+        message = f"the header Host must be a name of this machine itself, got {host.decode('latin-1')!r}"
+        raise Problem(HTTPStatus.MISDIRECTED_REQUEST, f"{message}; set keys to serve under other names")

@@ -1,0 +1,195 @@
+"""What goes in and out, as types. The decoder enforces them, and the OpenAPI document is made from them."""
+
+from datetime import datetime
+from typing import Annotated, Any, TypeAlias
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+MOST_RECORDS = 1000
+"""Events, items or users in one call."""
+MOST_ITEMS = 1000
+"""Items that one recommendation may ask for."""
+MOST_FILTERED = 10_000
+"""Ids in a list to keep to, or to leave out."""
+MOST_FIELDS, MOST_VALUES = 64, 256
+"""Fields in attributes or a context, and values in one field."""
+
+Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=256)]
+"""An id. PostgreSQL indexes at most 2,700 bytes, and a character takes up to four."""
+Text: TypeAlias = Annotated[str, Meta(max_length=1024)]
+Whole: TypeAlias = Annotated[int, Meta(ge=-(2**53), le=2**53)]
+Number: TypeAlias = Annotated[float, Meta(ge=-1e300, le=1e300)]
+Scalar: TypeAlias = Text | Whole | Number | bool
+Value: TypeAlias = Scalar | Annotated[list[Scalar], Meta(max_length=MOST_VALUES)]
+Fields: TypeAlias = Annotated[dict[Name, Value], Meta(max_length=MOST_FIELDS)]
+"""Attributes or a context: field → value. What the schema says of them is checked later."""
+Time: TypeAlias = Annotated[float, Meta(gt=-1e15, lt=1e15)] | Annotated[datetime, Meta(tz=True)]
+"""Seconds since 1970 in UTC, or an ISO 8601 time with its zone."""
+Filter: TypeAlias = Annotated[list[Name], Meta(max_length=MOST_FILTERED)]
+
+
+class Attributes(Struct, frozen=True, forbid_unknown_fields=True):
+    """The attributes of a user or an item; those that are left out are unknown."""
+
+    attributes: Fields = {}
+
+
+class NewItem(Struct, frozen=True, forbid_unknown_fields=True):
+    """An item and its attributes."""
+
+    id: Name
+    attributes: Fields = {}
+
+
+class NewUser(Struct, frozen=True, forbid_unknown_fields=True):
+    """A user and their attributes."""
+
+    id: Name
+    attributes: Fields = {}
+
+
+class NewEvent(Struct, frozen=True, forbid_unknown_fields=True):
+    """A user chose an item."""
+
+    user: Name
+    item: Name
+    time: Time | None = None
+    """When; now, if left out."""
+    context: Fields = {}
+    event_id: Name | None = None
+    """A name of your own for the event: sent again under the same name, it is learned once."""
+
+
+Items: TypeAlias = NewItem | Annotated[list[NewItem], Meta(min_length=1, max_length=MOST_RECORDS)]
+Users: TypeAlias = NewUser | Annotated[list[NewUser], Meta(min_length=1, max_length=MOST_RECORDS)]
+Events: TypeAlias = NewEvent | Annotated[list[NewEvent], Meta(min_length=1, max_length=MOST_RECORDS)]
+
+
+class RecommendRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """Who asks, in which context, and for what."""
+
+    user: Name | None = None
+    """May be unknown, or left out: a visitor of whom nothing is known."""
+    n: Annotated[int, Meta(ge=1, le=MOST_ITEMS)] = 10
+    context: Fields = {}
+    time: Time | None = None
+    """When; now, if left out."""
+    attributes: Fields | None = None
+    """Of the user, for this call only."""
+    exclude_seen: bool | None = None
+    """Whether to leave out what the user had; as the schema says, if left out."""
+    allow: Filter | None = None
+    """Recommend only these."""
+    deny: Filter | None = None
+    """Do not recommend these."""
+    where: Fields | None = None
+    """Recommend only items with these attributes; of a list, any value will do."""
+    explain: bool = False
+    """Whether to say why, for every item."""
+
+
+class ExplainRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """One item for one user in one context."""
+
+    item: Name
+    user: Name | None = None
+    context: Fields = {}
+    time: Time | None = None
+    attributes: Fields | None = None
+
+
+class Term(Struct, frozen=True):
+    """One addend of a score: no features for the intercept, one for a weight, two for an interaction."""
+
+    features: list[str]
+    value: float
+
+
+class Explanation(Struct, frozen=True):
+    """A score and the terms that add up to it, the weightiest first."""
+
+    score: float
+    terms: list[Term]
+
+
+class Recommended(Struct, frozen=True):
+    """An item and its score."""
+
+    item: str
+    score: float
+    why: list[Term] | UnsetType = UNSET
+
+
+class RecommendResponse(Struct, frozen=True):
+    """The best items, best first."""
+
+    items: list[Recommended]
+
+
+class Described(Struct, frozen=True):
+    """An item or a user, as it was put."""
+
+    id: str
+    attributes: dict[str, Any]
+
+
+class Written(Struct, frozen=True):
+    """How many records were taken, and where the log stands after the last of them."""
+
+    written: int
+    position: int
+
+
+class Learned(Struct, frozen=True):
+    """How many events were learned, how many had been before, and where the log stands after the last of them."""
+
+    learned: int
+    duplicates: int
+    position: int
+
+
+class Forgotten(Struct, frozen=True):
+    """Whether the person's lines are erased from the log by now; if not, they will be as soon as the store can."""
+
+    erased: bool
+
+
+class SnapshotTaken(Struct, frozen=True):
+    """The number of a snapshot, and the position in the log that it stands for."""
+
+    number: int
+    position: int
+
+
+class Figures(Struct, frozen=True):
+    """recall@N/T and the mean percentile rank (0 is best, 50 is chance) in the window."""
+
+    recall: float | None
+    mpr: float | None
+
+
+class EvaluationResponse(Struct, frozen=True):
+    """How the recommender and its shadows did on the last T events, each ranked before it was learned."""
+
+    top: int
+    window: int
+    events: int
+    tested: int
+    sampled: float | None
+    new_users: float | None
+    new_items: float | None
+    methods: dict[str, Figures]
+
+
+class Health(Struct, frozen=True):
+    """Whether the process is alive, and whether its store takes what is written."""
+
+    status: str
+    version: str
+    store: str
+
+
+class Ready(Struct, frozen=True):
+    """The service answers, and knows the log up to this position."""
+
+    position: int

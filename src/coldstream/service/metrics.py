@@ -1,0 +1,103 @@
+"""What Prometheus asks for: requests as they are answered, and everything else as it is when asked."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics, generate_latest
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+if TYPE_CHECKING:
+    from coldstream.service.service import Service
+
+disable_created_metrics()  # type: ignore[no-untyped-call]  # when a label was first seen says nothing, and doubles the page
+
+_BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+
+
+class CallMetrics:
+    """The counts of one call."""
+
+    def __init__(self, requests: Counter, seconds: Histogram, call: tuple[str, str]) -> None:
+        self._requests = {200: requests.labels(*call, "200")}
+        self._all, self._call = requests, call
+        self._seconds = seconds.labels(*call)
+
+    def observe(self, status: int, seconds: float) -> None:
+        """One more request was answered."""
+        if status not in self._requests:
+            self._requests[status] = self._all.labels(*self._call, str(status))
+        self._requests[status].inc()
+        self._seconds.observe(seconds)
+
+
+class Metrics:
+    """A registry of its own, so that two services in one process do not share figures."""
+
+    def __init__(self, service: "Service") -> None:
+        self._registry = CollectorRegistry()
+        labels = ("method", "path")
+        self._requests = Counter(
+            "coldstream_requests", "Requests by call and status.", (*labels, "status"), registry=self._registry
+        )
+        self._seconds = Histogram(
+            "coldstream_request_seconds", "Seconds to answer.", labels, buckets=_BUCKETS, registry=self._registry
+        )
+        self._registry.register(_State(service))
+
+    def of(self, method: str, path: str) -> CallMetrics:
+        """The counts of one call."""
+        return CallMetrics(self._requests, self._seconds, (method, path))
+
+    def text(self) -> bytes:
+        """All of them in Prometheus' format."""
+        return generate_latest(self._registry)
+
+
+class _State:
+    """The figures that are read off the service."""
+
+    def __init__(self, service: "Service") -> None:
+        self._service = service
+
+    def collect(self) -> Iterator[Metric]:
+        service = self._service
+        yield GaugeMetricFamily("coldstream_ready", "1 when the service answers.", float(service.ready))
+        if not service.ready:
+            return
+        writer, learner = service.writer, service.learner
+        known, standing = learner.recommender, learner.examination.standing()
+        newest = writer.snapshots.newest
+        figures = {
+            "log_position": ("The last line of the log that is learned.", learner.position),
+            "log_waiting": ("Records that were accepted and not learned yet.", writer.waiting),
+            "log_commits": ("Groups of records that were made durable since the start.", writer.commits),
+            "store_works": ("1 when the store took what was written last.", writer.store_works),
+            "snapshot_position": (
+                "The line of the log that the newest snapshot stands for.",
+                newest.position if newest else 0,
+            ),
+            "snapshot_pause_seconds": ("How long the last snapshot held everybody up.", writer.snapshots.pause),
+            "people_to_erase": (
+                "People who are forgotten, and not yet erased from the log.",
+                len(writer.snapshots.to_erase),
+            ),
+            "items": ("Items in the catalogue.", known.size.items),
+            "users": ("Users that are known.", known.size.users),
+            "features": ("Features that have a column.", known.size.features),
+            "events": ("Events that were learned since the log began.", standing.events),
+            "tested": ("Events that were ranked before they were learned.", standing.tested),
+            "sampled_share": ("The share of the window's events that were ranked.", standing.sampled),
+            "new_user_share": ("The share of the window's events that were a user's first.", standing.new_users),
+            "new_item_share": ("The share of the window's events that were an item's first.", standing.new_items),
+        }
+        for name, (meaning, value) in figures.items():
+            if value is not None:
+                yield GaugeMetricFamily(f"coldstream_{name}", meaning, float(value))
+        recall = GaugeMetricFamily("coldstream_recall", f"recall@{standing.top} in the window.", labels=("method",))
+        mpr = GaugeMetricFamily("coldstream_mpr", "Mean percentile rank in the window.", labels=("method",))
+        for method, own in standing.methods.items():
+            if own.recall is not None and own.mpr is not None:
+                recall.add_metric((method,), own.recall)
+                mpr.add_metric((method,), own.mpr)
+        yield recall
+        yield mpr

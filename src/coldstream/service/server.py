@@ -1,0 +1,100 @@
+"""The process: a socket, a service behind it, and an end that loses nothing."""
+
+import asyncio
+import logging
+import math
+import signal
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+
+import uvicorn
+import uvloop
+from starlette.applications import Starlette
+
+from coldstream.errors import InvalidInput
+from coldstream.service.app import application
+from coldstream.service.gate import Gate
+from coldstream.service.keys import Keys
+from coldstream.service.logs import log_to_stderr
+from coldstream.service.rates import Rates
+from coldstream.service.service import Service, plan_of
+from coldstream.service.settings import Settings, check_exposure
+from coldstream.service.table import TABLE, Call
+from coldstream.storage import stores
+
+log = logging.getLogger(__name__)
+
+
+def serve(settings: Settings, table: Sequence[Call] = TABLE) -> None:
+    """Serve until a signal says stop. Raises what kept it from starting, or ended it."""
+    check_exposure(settings)
+    keys = None if settings.keys is None else Keys.read(settings.keys)
+    plan_of(settings)
+    log_to_stderr(settings.log_level)
+    with closing(_bound(settings)) as listener:
+        service = Service(settings, stores.opened(_url(settings)))
+        app = application(service, Gate(keys, Rates(settings.requests_per_second)), table)
+        uvloop.run(_serve(app, service, listener))
+    if service.failure is not None:
+        raise service.failure
+
+
+async def _serve(app: Starlette, service: Service, listener: socket.socket) -> None:
+    settings = service.settings
+    config = uvicorn.Config(
+        app,
+        loop="none",
+        http="httptools",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=max(1, math.ceil(settings.shutdown_seconds)),
+    )
+    server = _Server(config)
+
+    def stop() -> None:
+        server.should_exit = True
+
+    host, port = listener.getsockname()[:2]
+    log.info("listening", extra={"address": f"http://{f'[{host}]' if ':' in host else host}:{port}"})
+    service.start(stop)
+    try:
+        await server.serve([listener])
+    finally:
+        await service.stop()
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, without its habit of dying of the signal that it was asked to stop with."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Stop at the first signal; at the second, do not wait for requests in progress."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        try:
+            yield
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)
+
+
+def _bound(settings: Settings) -> socket.socket:
+    listener = socket.socket(socket.AF_INET6 if ":" in settings.host else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((settings.host, settings.port))
+    except OSError as error:
+        listener.close()
+        message = f"host {settings.host!r}, port {settings.port}: cannot listen there ({error}); choose another"
+        raise InvalidInput(message) from error
+    return listener
+
+
+def _url(settings: Settings) -> str:
+    return f"sqlite:{settings.data}" if settings.store is None else settings.store

@@ -1,0 +1,117 @@
+"""The service between its start and its stop."""
+
+import asyncio
+import logging
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack
+from importlib.metadata import version
+from pathlib import Path
+
+from coldstream.errors import ColdstreamError
+from coldstream.features.schema import Schema
+from coldstream.model.factorization_machine import chosen
+from coldstream.recommender import Recommender
+from coldstream.runtime.learner import Learner
+from coldstream.runtime.recovery import Plan, recovered
+from coldstream.runtime.warming import warm_up
+from coldstream.runtime.writer import Pace, Stopping, Writer
+from coldstream.service.metrics import Metrics
+from coldstream.service.settings import Settings
+from coldstream.storage.store import Store
+
+log = logging.getLogger(__name__)
+
+VERSION = version("coldstream")
+
+
+class NotReady(Stopping):
+    """The service is recovering or compiling."""
+
+
+def plan_of(settings: Settings) -> Plan:
+    """What the settings ask the recommender to be."""
+    schema = None if settings.schema is None else Schema.from_toml(settings.schema)
+    if settings.preset is None and not settings.hyperparameters:
+        return Plan(schema, None, settings.seed)
+    return Plan(schema, chosen(settings.preset or "default", **settings.hyperparameters), settings.seed)
+
+
+class Service:
+    """Recovers, gets ready, answers, stops. Everything but the recovery runs on the event loop."""
+
+    def __init__(self, settings: Settings, store: Store) -> None:
+        self.settings = settings
+        self.failure: BaseException | None = None
+        """What ended the service, where nobody asked for it."""
+        self.metrics = Metrics(self)
+        self._store = store
+        self._writer: Writer | None = None
+        self._starting: asyncio.Task[None] | None = None
+        self._stopping = False
+        self._left_over = ExitStack()
+
+    @property
+    def ready(self) -> bool:
+        """Whether it answers."""
+        return self._writer is not None and not self._stopping and self._writer.failed is None
+
+    @property
+    def writer(self) -> Writer:
+        """The one writer, once there is one."""
+        if self._writer is None:
+            raise NotReady("the service is recovering and compiling; try again when /ready says so")
+        return self._writer
+
+    @property
+    def learner(self) -> Learner:
+        """What is known."""
+        return self.writer.learner
+
+    @property
+    def recommender(self) -> Recommender:
+        """What is asked."""
+        return self.writer.learner.recommender
+
+    def start(self, failed: Callable[[], None]) -> None:
+        """Begin to recover. `failed` hears of the end where nobody asked for it."""
+        self._starting = asyncio.create_task(self._start(failed))
+
+    async def stop(self) -> None:
+        """Finish what was accepted, take a snapshot, and give the store back."""
+        self._stopping = True
+        if self._starting is not None:
+            await self._starting
+        if self._writer is None:
+            await asyncio.to_thread(self._store.close)
+        else:
+            await self._writer.stop()
+            self.failure = self.failure or self._writer.failed
+        self._left_over.close()
+
+    async def _start(self, failed: Callable[[], None]) -> None:
+        settings = self.settings
+        try:
+            plan = plan_of(settings)
+            learner = await asyncio.to_thread(recovered, self._store, plan)
+            learner.examination = learner.examination.resized(settings.evaluate_top, settings.evaluate_window)
+            await asyncio.to_thread(warm_up, learner.recommender.schema, learner.recommender.hyperparameters)
+            pace = Pace(
+                settings.pending_events, settings.evaluate_share, settings.snapshot_events, settings.snapshot_minutes * 60
+            )
+            writer = Writer(self._store, learner, pace, self._folder())
+            await writer.start(failed)
+        except Exception as error:
+            self.failure = error
+            if not isinstance(error, ColdstreamError):
+                log.critical("the service could not start", exc_info=error)
+            failed()
+        else:
+            self._writer = writer
+            log.info("ready", extra={"position": learner.position})
+
+    def _folder(self) -> Path:
+        """Where snapshots are made: beside the log, so that they need only a new name; with a server, anywhere."""
+        if self.settings.data is not None:
+            return self.settings.data
+        return Path(self._left_over.enter_context(tempfile.TemporaryDirectory(prefix="coldstream-")))

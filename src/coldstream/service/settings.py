@@ -1,0 +1,293 @@
+"""Settings of the service: one table, from which the file, the environment, the flags and the guide follow."""
+
+import argparse
+import re
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, ip_address
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from coldstream.config import PRESETS, Hyperparameters, preset
+from coldstream.errors import InvalidInput, shown
+
+PREFIX = "COLDSTREAM_SERVE_"
+"""What variables begin with. $COLDSTREAM_DATA is the folder of data sets, and Kubernetes may set $COLDSTREAM_PORT."""
+
+
+class _About(NamedTuple):
+    meaning: str
+    within: tuple[float, float] | None = None
+    choices: tuple[str, ...] = ()
+    metavar: str = ""
+
+
+def _about(*about: Any, **more: Any) -> dict[str, _About]:
+    return {"about": _About(*about, **more)}
+
+
+def _setting(default: Any, *about: Any, **more: Any) -> Any:
+    return field(default=default, metadata=_about(*about, **more))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """All that can be set about the service. Validated when built, frozen afterwards.
+
+    >>> Settings(port=80_000)
+    Traceback (most recent call last):
+        ...
+    coldstream.errors.InvalidInput: port must be a whole number from 0 to 65535, got 80000
+    """
+
+    schema: Path | None = field(default=None, metadata=_about("the schema; a new log needs one", metavar="FILE.toml"))
+    data: Path | None = field(
+        default=None,
+        metadata=_about("the folder of the log and its snapshots; needed unless `store` is given", metavar="DIR"),
+    )
+    store: str | None = field(
+        default=None,
+        repr=False,  # a URL may hold a password, which no log should show
+        metadata=_about("the database, `postgresql://…`; if left out, SQLite in `data`", metavar="URL"),
+    )
+    host: str = _setting("127.0.0.1", "the address to listen on; one that is not loopback needs `keys`", metavar="ADDRESS")
+    port: int = _setting(8000, "the port to listen on; 0 takes any that is free", (0, 65535))
+    preset: str | None = _setting(
+        None,
+        "the hyperparameters; if left out, those of the log, in a new log `default`",
+        choices=tuple(PRESETS),
+        metavar="NAME",
+    )
+    seed: int | None = _setting(None, "of every random number; if left out, that of the log, in a new log 0", (0, 2**63 - 1))
+    hyperparameters: Mapping[str, Any] = field(
+        default_factory=dict, metadata=_about("changes to the preset", metavar="NAME=VALUE")
+    )
+    keys: Path | None = field(
+        default=None, metadata=_about("the API keys; if left out, everybody may do everything", metavar="FILE.toml")
+    )
+    snapshot_events: int = _setting(100_000, "a snapshot after so many lines of the log; 0 for none by count", (0, 10**9))
+    snapshot_minutes: float = _setting(
+        15.0, "a snapshot after so long, if anything changed; 0 for none by time", (0, 525_600)
+    )
+    body_bytes: int = _setting(4 * 2**20, "the longest body of a request", (1024, 2**30))
+    pending_events: int = _setting(20_000, "the most events that may wait to be learned; more get 503", (1000, 10**7))
+    requests_per_second: float = _setting(0.0, "of each key, or without keys of each address; 0 for no limit", (0, 10**6))
+    evaluate_top: int = _setting(10, "N of the live recall@N", (1, 10**4))
+    evaluate_window: int = _setting(3000, "T, the number of events that the live recall looks back on", (1, 10**7))
+    evaluate_share: float = _setting(0.25, "the most of the writer's time that ranking before learning may take", (0, 1))
+    log_level: str = _setting(
+        "info", "the least that is logged", choices=("debug", "info", "warning", "error"), metavar="LEVEL"
+    )
+    access_log: bool = _setting(False, "whether every request is logged")
+    shutdown_seconds: float = _setting(30.0, "how long a stop waits for requests in progress", (0, 3600))
+
+    def __post_init__(self) -> None:
+        for setting in fields(self):
+            object.__setattr__(self, setting.name, _checked(setting, getattr(self, setting.name), setting.name))
+        _check_learning(self.preset, self.hyperparameters, "hyperparameters")
+
+
+def settled(file: Path | None, environ: Mapping[str, str], flags: Mapping[str, Any]) -> Settings:
+    """The settings from all sources. A flag wins over a variable, a variable over the file, the file over the default."""
+    values: dict[str, Any] = {}
+    changes: dict[str, Any] = {}
+    changed_by = []
+    for name, raw, source in (*_in_file(file), *_in_environment(environ), *_in_flags(flags)):
+        values[name] = _checked(_TABLE[name], raw, f"{name} ({source})")
+        if name == "hyperparameters":
+            changes |= values[name]
+            changed_by.append(source)
+    _check_learning(values.get("preset"), changes, f"hyperparameters ({', '.join(changed_by)})")
+    settings = Settings(**values | {"hyperparameters": changes})
+    if settings.data is None and settings.store is None:
+        raise InvalidInput("data is missing, and so is store; give a folder, --data DIR, or a database, --store URL")
+    return settings
+
+
+def check_exposure(settings: Settings) -> None:
+    """Refuse an address that other machines can reach, unless there are keys."""
+    if settings.keys is None and not _is_loopback(settings.host):
+        remedy = "give --keys FILE (`coldstream keys add` makes one), or listen on 127.0.0.1"
+        raise InvalidInput(f"host {shown(settings.host)} is not loopback, so strangers could do everything; {remedy}")
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Declare a flag for every setting, and `--config`."""
+    parser.add_argument(
+        "--config", type=Path, metavar="FILE.toml", help="a file of settings; variables and flags win over it"
+    )
+    for setting in _TABLE.values():
+        metavar = setting.metadata["about"].metavar or _KINDS[setting.type].metavar
+        options: dict[str, Any] = {"dest": setting.name, "help": _help(setting)}
+        if setting.type is bool:
+            parser.add_argument(_flag(setting.name), action=argparse.BooleanOptionalAction, **options)
+        else:
+            action = "append" if setting.name == "hyperparameters" else "store"
+            parser.add_argument(_flag(setting.name), action=action, metavar=metavar, **options)
+
+
+def given(args: argparse.Namespace) -> dict[str, Any]:
+    """The flags of `add_flags` that somebody gave."""
+    return {name: value for name, value in vars(args).items() if name in _TABLE and value is not None}
+
+
+def table() -> str:
+    """All settings as a Markdown table, as the guide holds it."""
+    rows = [
+        f"| `{setting.name}` | {_default(setting)} | {_must_be(setting)} | {setting.metadata['about'].meaning} |"
+        for setting in _TABLE.values()
+    ]
+    return "\n".join(["| setting | default | must be | what it is |", "|---|---|---|---|", *rows])
+
+
+# Sources: each gives names, raw values, and what an error calls the source
+
+
+def _in_file(file: Path | None) -> Iterator[tuple[str, object, str]]:
+    if file is None:
+        return
+    try:
+        document = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"settings {str(file)!r} cannot be read: {error}; give the path of a TOML file") from error
+    for name, raw in document.items():
+        _check_name(name, f"{name!r} in {file}", raw)
+        yield name, raw, f"in {file}"
+
+
+def _in_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, object, str]]:
+    for variable, text in environ.items():
+        if variable.startswith(PREFIX) and text:  # an empty variable is how many tools say that there is none
+            name = variable.removeprefix(PREFIX).lower()
+            _check_name(name, variable, text)
+            # A comma parts two changes only where another name=value follows: trends=[100,500] is one.
+            pairs = re.split(r",(?=\s*\w+\s*=)", text)
+            yield name, _pairs(pairs, variable) if name == "hyperparameters" else _from_text(name, text), variable
+
+
+def _in_flags(flags: Mapping[str, Any]) -> Iterator[tuple[str, object, str]]:
+    for name, raw in flags.items():
+        _check_name(name, _flag(name), raw)
+        yield name, _pairs(raw, _flag(name)) if name == "hyperparameters" else _from_text(name, raw), _flag(name)
+
+
+def _check_name(name: str, written: str, raw: object) -> None:
+    if name not in _TABLE:
+        raise InvalidInput(f"{written}: no such setting, got {shown(raw)}; known are {', '.join(_TABLE)}")
+
+
+def _from_text(name: str, raw: Any) -> object:
+    return _literal(raw) if isinstance(raw, str) and _TABLE[name].type in (bool, int, int | None, float) else raw
+
+
+def _pairs(pairs: list[str], source: str) -> dict[str, object]:
+    changes = {}
+    for pair in pairs:
+        name, _, text = map(str.strip, pair.partition("="))
+        if not name or not text:
+            raise InvalidInput(f"hyperparameters ({source}) must be name=value, got {shown(pair)}")
+        changes[name] = _literal(text)
+    return changes
+
+
+def _literal(text: str) -> object:
+    """What TOML reads a text as; a text that is no TOML is itself."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except ValueError:
+        return text
+
+
+# Kinds: what a value of each type must be
+
+
+class _Kind(NamedTuple):
+    words: str
+    types: tuple[type, ...]
+    make: Callable[[Any], Any]
+    metavar: str = ""
+
+
+_KINDS: Mapping[Any, _Kind] = {
+    bool: _Kind("true or false", (bool,), bool),
+    int: _Kind("a whole number", (int,), int, "N"),
+    int | None: _Kind("a whole number", (int,), int, "N"),
+    float: _Kind("a number", (int, float), float, "X"),
+    str: _Kind("a text", (str,), str),
+    str | None: _Kind("a text", (str,), str),
+    Path | None: _Kind("a path", (str, Path), Path),
+    Mapping[str, Any]: _Kind("a table of hyperparameters", (Mapping,), dict),
+}
+
+
+def _checked(setting: Field[Any], raw: object, where: str) -> Any:
+    """The value as its setting holds it."""
+    if raw is None and setting.default is None:
+        return None
+    kind = _KINDS[setting.type]
+    of_kind = isinstance(raw, kind.types) and isinstance(raw, bool) == (setting.type is bool)
+    if not of_kind or not _is_allowed(setting, raw):
+        raise InvalidInput(f"{where} must be {_must_be(setting)}, got {shown(raw)}")
+    return kind.make(raw)
+
+
+def _is_allowed(setting: Field[Any], raw: Any) -> bool:
+    about: _About = setting.metadata["about"]
+    if about.within:
+        return bool(about.within[0] <= raw <= about.within[1])
+    if about.choices:
+        return raw in about.choices
+    return raw != "" or setting.name == "host"  # an empty host is every address
+
+
+def _check_learning(base: str | None, changes: Mapping[str, Any], where: str) -> None:
+    known = [one.name for one in fields(Hyperparameters)]
+    for name, value in changes.items():
+        if name not in known:
+            raise InvalidInput(f"{where}: no hyperparameter {name!r}, got {shown(value)}; known are {', '.join(known)}")
+    try:
+        preset(base or "default", **changes)
+    except InvalidInput as error:
+        raise InvalidInput(f"{where}: {error}") from error
+
+
+def _is_loopback(host: str) -> bool:
+    """Whether only this machine can connect. What a name stands for can change, so none counts but `localhost`."""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host == "localhost"
+    return address in IPv4Network("127.0.0.0/8") if isinstance(address, IPv4Address) else address == IPv6Address("::1")
+
+
+# Words: how flags, errors and the guide name things
+
+
+def _flag(name: str) -> str:
+    return "--set" if name == "hyperparameters" else "--" + name.replace("_", "-")
+
+
+def _must_be(setting: Field[Any]) -> str:
+    about, words = setting.metadata["about"], _KINDS[setting.type].words
+    if about.within:
+        return f"{words} from {about.within[0]} to {about.within[1]}"
+    return f"one of {', '.join(about.choices)}" if about.choices else words
+
+
+def _default(setting: Field[Any]) -> str:
+    value = setting.default
+    if value is None or value is MISSING:
+        return "none"
+    return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _help(setting: Field[Any]) -> str:
+    about, default = setting.metadata["about"], _default(setting)
+    text = ": ".join(filter(None, (about.meaning, ", ".join(about.choices)))) + (
+        "" if default == "none" else f" ({default})"
+    )
+    return text.replace("`", "").replace("%", "%%")
+
+
+_TABLE: Mapping[str, Field[Any]] = {setting.name: setting for setting in fields(Settings)}

@@ -1,0 +1,113 @@
+"""The application without a socket: requests go in as ASGI messages, on an event loop that lives as long as the service."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from coldstream.service.app import application
+from coldstream.service.gate import Gate
+from coldstream.service.keys import Keys
+from coldstream.service.rates import Rates
+from coldstream.service.service import Service
+from coldstream.service.settings import Settings
+from coldstream.storage.sqlite import SqliteStore
+
+SCHEMA = """
+[user]
+id = { kind = "id" }
+country = { kind = "category" }
+[item]
+id = { kind = "id" }
+genre = { kind = "set" }
+price = { kind = "number", low = 0, high = 100 }
+[context]
+device = { kind = "category" }
+"""
+
+
+class Answer(NamedTuple):
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class Api:
+    """A service in this process."""
+
+    def __init__(self, folder: Path, keys: Keys | None = None, rate: float = 0.0, **settings: Any) -> None:
+        (folder / "schema.toml").write_text(SCHEMA)
+        given = Settings(
+            schema=folder / "schema.toml", data=folder / "data", hyperparameters={"factors": 3, "negatives": 3}, **settings
+        )
+        self.service = Service(given, SqliteStore(folder / "data"))
+        self._app = application(self.service, Gate(keys, Rates(rate)))
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever)
+        self._thread.start()
+
+    def start(self) -> "Api":
+        async def started() -> None:
+            self.service.start(lambda: None)
+            assert self.service._starting is not None
+            await self.service._starting
+
+        self.run(started())
+        assert self.service.failure is None, self.service.failure
+        return self
+
+    def stop(self) -> None:
+        self.run(self.service.stop())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def run(self, awaitable: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(awaitable, self._loop).result(120)
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+        raw: bytes | list[bytes] | None = None,
+    ) -> Answer:
+        """One request. `raw` is sent as it is, in several parts if it is a list."""
+        parts = [json.dumps(body).encode() if body is not None else b""] if raw is None else raw
+        parts = parts if isinstance(parts, list) else [parts]
+        given = {"host": "127.0.0.1:8000", "content-type": "application/json", **(headers or {})}
+        return self.run(self._call(method, path, parts, {k: v for k, v in given.items() if v}))
+
+    async def _call(self, method: str, path: str, parts: list[bytes], headers: dict[str, str]) -> Answer:
+        bare, _, query = path.partition("?")
+        scope = {
+            "type": "http",
+            "method": method,
+            "path": bare,
+            "raw_path": bare.encode(),
+            "query_string": query.encode(),
+            "headers": [(name.encode(), value.encode("latin-1")) for name, value in headers.items()],
+            "client": ("127.0.0.1", 5),
+            "root_path": "",
+        }
+        waiting = [{"type": "http.request", "body": part, "more_body": True} for part in parts]
+        waiting[-1]["more_body"] = False
+        sent: list[Any] = []
+
+        async def receive() -> Any:
+            return waiting.pop(0)
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        await self._app(scope, receive, send)
+        start, *rest = sent
+        found = {name.decode(): value.decode() for name, value in start["headers"]}
+        return Answer(start["status"], found, b"".join(part["body"] for part in rest))

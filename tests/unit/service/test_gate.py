@@ -1,0 +1,73 @@
+"""Who may come in, call by call."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from api import Api
+
+from coldstream.service.keys import SCOPES, Key, Keys, hashed
+from coldstream.service.table import TABLE, Call
+
+PRESENTED = {scope: f"cs_{scope}" for scope in SCOPES}
+KEYS = Keys([Key(scope, (scope,), hashed(presented)) for scope, presented in PRESENTED.items()])
+
+
+@pytest.fixture(scope="module")
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    served = Api(tmp_path_factory.mktemp("gate"), KEYS).start()
+    yield served
+    served.stop()
+
+
+def status(api: Api, call: Call, authorization: str) -> int:
+    answer = api.call(call.method, call.path.replace("{id}", "x"), {}, {"authorization": authorization})
+    if answer.status == 401:
+        assert answer.headers["www-authenticate"] == "Bearer"
+    return answer.status
+
+
+@pytest.mark.parametrize("call", TABLE, ids=lambda call: f"{call.method} {call.path}")
+def test_a_key_opens_what_its_scope_says_and_nothing_else(api: Api, call: Call) -> None:
+    for scope, presented in PRESENTED.items():
+        refused = status(api, call, f"Bearer {presented}") == 403
+        assert refused == (call.scope not in (scope, None))
+
+
+@pytest.mark.parametrize("call", TABLE, ids=lambda call: f"{call.method} {call.path}")
+@pytest.mark.parametrize(
+    "authorization", ["", "Bearer", "Bearer ", "Bearer cs_wrong", "Basic cs_read", "cs_read", "Bearer cs_réad"]
+)
+def test_without_a_known_key_nothing_is_told(api: Api, call: Call, authorization: str) -> None:
+    assert (status(api, call, authorization) == 401) == (call.scope is not None)
+
+
+def test_the_table_asks_for_the_scopes_it_should(api: Api) -> None:
+    needed = {(call.method, call.path): call.scope for call in TABLE}
+    assert {call for call, scope in needed.items() if scope is None} == {("GET", "/health"), ("GET", "/ready")}
+    assert all(scope == "admin" for (method, _), scope in needed.items() if method == "DELETE")
+    assert needed["POST", "/snapshot"] == "admin"
+    assert {path for (method, path), scope in needed.items() if scope == "write"} == {
+        *("/events", "/items", "/users", "/items/{id}", "/users/{id}")
+    }
+
+
+def test_with_keys_any_host_is_answered(api: Api) -> None:
+    headers = {"host": "recommend.example.com", "authorization": "bearer cs_read"}
+    assert api.call("POST", "/recommend", {}, headers).status == 200
+
+
+def test_a_key_that_comes_too_often_has_to_wait_and_others_do_not(tmp_path: Path) -> None:
+    api = Api(tmp_path, KEYS, rate=0.5).start()
+
+    def asked(scope: str, method: str, path: str, body: Any) -> Any:
+        return api.call(method, path, body, {"authorization": f"Bearer {PRESENTED[scope]}"})
+
+    assert asked("read", "POST", "/recommend", {}).status == 200
+    late = asked("read", "POST", "/recommend", {})
+    assert late.status == 429
+    assert 1 <= int(late.headers["retry-after"]) <= 2
+    assert asked("write", "PUT", "/items/i", {}).status == 200
+    assert asked("read", "GET", "/health", None).status == 200
+    api.stop()
