@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from coldstream.errors import InvalidSnapshot
+from coldstream.errors import InvalidSnapshot, StoreUnavailable
 from coldstream.runtime.learner import OWN, Learner, State
 from coldstream.runtime.records import record_of
 from coldstream.runtime.recovery import at_the_beginning, loaded
@@ -34,7 +34,7 @@ def verified(store: View, recent: bool, advance: Callable[[int], None]) -> Verdi
 
     `advance` hears now and then how many lines are done.
     """
-    waiting, different = sorted(store.snapshots()), list[tuple[Saved, str]]()
+    erased, waiting, different = store.base(), sorted(store.snapshots()), list[tuple[Saved, str]]()
     learner = _oldest(store, waiting, different) if recent or store.base() else None
     if learner is None:
         learner = at_the_beginning(store)
@@ -54,7 +54,10 @@ def verified(store: View, recent: bool, advance: Callable[[int], None]) -> Verdi
         learner.apply(entry.position, record_of(entry))
         replayed += 1
     compare(float("inf"))
-    return Verdict(base, learner.position, replayed, same, different)
+    if store.base() != erased:
+        raise StoreUnavailable("people were erased from the log meanwhile, so the replay missed lines; run it again")
+    kept = store.snapshots()  # the service may have replaced some meanwhile, which is no fault of theirs
+    return Verdict(base, learner.position, replayed, same, [found for found in different if found[0] in kept])
 
 
 def difference(state: State, other: State) -> str:

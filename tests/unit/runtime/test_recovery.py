@@ -10,7 +10,7 @@ import pytest
 
 from coldstream import Categories, Category, Id, InvalidInput, InvalidSchema, Recommender, Schema, TimePart, Trend
 from coldstream.config import Hyperparameters
-from coldstream.errors import StoreDamaged
+from coldstream.errors import StoreDamaged, StoreUnavailable
 from coldstream.features.fields import Field
 from coldstream.runtime.learner import Learner, save
 from coldstream.runtime.records import Chosen, ItemPut, ItemRemoved, Record, UserPut, line
@@ -244,3 +244,28 @@ def test_the_recommender_of_a_service_snapshot_can_be_loaded_alone(store: Sqlite
     learner = lived(store, RECORDS)
     with store.opened(keep(store, learner, tmp_path)) as path:
         assert bits(Recommender.load(path)) == bits(learner.recommender)
+
+
+def test_verification_beside_a_service_does_not_blame_what_it_replaced(store: SqliteStore, tmp_path: Path) -> None:
+    learner = lived(store, RECORDS[:5])
+    keep(store, learner, tmp_path)
+    lived(store, RECORDS[5:] * 60, learner)
+    last = keep(store, learner, tmp_path)
+    replaced = []
+
+    def replace(done: int) -> None:
+        for saved in store.snapshots():
+            replaced.append(saved)
+            store.discard(saved)
+        keep(store, learner, tmp_path)
+
+    verdict = verified(store, False, replace)
+    assert last in replaced
+    assert verdict.different == []
+
+
+def test_verification_beside_an_erasure_asks_for_another_try(store: SqliteStore, tmp_path: Path) -> None:
+    learner = lived(store, RECORDS * 60)
+    keep(store, learner, tmp_path)
+    with pytest.raises(StoreUnavailable, match="run it again"):
+        verified(store, False, lambda _: store.purge(["u1"], learner.position))
