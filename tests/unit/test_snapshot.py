@@ -6,9 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from test_recommender import PRESETS, SCHEMA, filled, stream
 
 from coldstream import Event, InvalidSnapshot, Recommender
+from coldstream.features import users as registry
+from coldstream.features.history import Past
+from coldstream.features.users import Seen, User
 from coldstream.snapshot import read_snapshot, write_snapshot
 from conftest import bits
 
@@ -133,3 +138,16 @@ def test_a_failed_write_leaves_the_old_snapshot(saved: Path, monkeypatch: pytest
         filled().save(saved)
     assert saved.read_bytes() == before
     assert os.listdir(saved.parent) == [saved.name]
+
+
+@given(st.lists(st.lists(st.integers(0, 5), max_size=12), max_size=5))
+def test_what_all_users_had_is_what_each_of_them_had(choices: list[list[int]]) -> None:
+    users = {str(n): User({}, [], Past(), Seen()) for n in range(len(choices))}
+    for user, chosen in zip(users.values(), choices, strict=True):
+        for slot in chosen:
+            user.seen.add(slot)
+    arrays = registry.state(users)[1]
+    assert arrays["seen_count"].tolist() == [len(set(chosen)) for chosen in choices]
+    assert arrays["seen"].tolist() == [slot for chosen in choices for slot in sorted(set(chosen))]
+    assert arrays["seen_times"].tolist() == [chosen.count(slot) for chosen in choices for slot in sorted(set(chosen))]
+    assert {array.dtype.name for array in arrays.values()} == {"int32"}

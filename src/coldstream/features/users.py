@@ -1,6 +1,6 @@
 """What is known of each user."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -70,10 +70,20 @@ def state(users: Mapping[str, User]) -> tuple[dict[str, Any], dict[str, NDArray[
         "time": [user.past.time for user in users.values()],
         "note": [user.past.note for user in users.values()],
     }
-    seen = [user.seen.distinct() for user in users.values()]
-    counts = np.array([len(slots) for slots, _ in seen], np.int32)
-    slots, times = (np.concatenate([_NONE, *(both[n] for both in seen)]) for n in (0, 1))
-    return document, {"seen": slots, "seen_times": times, "seen_count": counts}
+    return document, _seen_by_all([user.seen for user in users.values()])
+
+
+def _seen_by_all(seen: Sequence[Seen]) -> dict[str, NDArray[Any]]:
+    """What `distinct` says of each, one after the other. Sorted all at once, because everybody waits for a snapshot."""
+    slots = np.concatenate([_NONE, *(own.slots() for own in seen)])
+    times = np.concatenate([_NONE, *(own.times() for own in seen)])
+    owner = np.repeat(np.arange(len(seen)), [len(own.slots()) for own in seen])
+    order = np.lexsort((slots, owner))
+    slots, times, owner = slots[order], times[order], owner[order]
+    first = np.flatnonzero(np.diff(slots, prepend=-1) | np.diff(owner, prepend=-1))
+    summed = np.add.reduceat(times, first) if len(first) else times
+    counts = np.bincount(owner[first], minlength=len(seen)).astype(np.int32)
+    return {"seen": slots[first], "seen_times": summed.astype(np.int32), "seen_count": counts}
 
 
 def pasts(document: Mapping[str, Any]) -> list[Past]:
