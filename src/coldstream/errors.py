@@ -42,7 +42,7 @@ class Unavailable(ColdstreamError):
 
 
 class Interrupted(ColdstreamError):
-    """A process that did part of the work was killed, most likely because memory ran out."""
+    """Work that did not come to its end: a process was killed, most likely because memory ran out, or nobody wants it."""
 
 
 class InvalidSnapshot(ColdstreamError):

@@ -1,16 +1,16 @@
 """From what survived to what was known: the newest snapshot that is whole, and every line behind it."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from time import perf_counter
 from typing import Any
 
 from coldstream.config import Hyperparameters
-from coldstream.errors import InvalidInput, InvalidSchema, InvalidSnapshot, StoreDamaged, shown
+from coldstream.errors import Interrupted, InvalidInput, InvalidSchema, InvalidSnapshot, StoreDamaged, shown
 from coldstream.features.schema import SIDES, Schema
 from coldstream.runtime.learner import Learner
 from coldstream.runtime.records import Begin, SchemaExtended, line, record_of
-from coldstream.storage.store import Saved, Store
+from coldstream.storage.store import Entry, Saved, Store
 from coldstream.storage.view import View
 
 log = logging.getLogger(__name__)
@@ -23,18 +23,28 @@ class Plan:
         self.schema, self.hyperparameters, self.seed = schema, hyperparameters, seed
 
 
-def recovered(store: Store, plan: Plan) -> Learner:
-    """The learner that a store leads to, in line with the plan: begun anew, or gone on with, its schema extended."""
+def recovered(store: Store, plan: Plan, unwanted: Callable[[], bool] = lambda: False) -> Learner:
+    """The learner that a store leads to, in line with the plan: begun anew, or gone on with, its schema extended.
+
+    It may take minutes; `unwanted` is asked now and then, and ends it with `Interrupted`.
+    """
     if store.last() == 0:
         _begin(store, plan)
     started = perf_counter()
     learner = newest(store)
     first = learner.position
-    lines = learner.replay(store.read(first))
+    lines = learner.replay(_while_wanted(store.read(first), unwanted))
     seconds = round(perf_counter() - started, 3)
     log.info("recovered", extra={"snapshot": first, "replayed": lines, "position": learner.position, "seconds": seconds})
     _follow(store, plan, learner)
     return learner
+
+
+def _while_wanted(entries: Iterable[Entry], unwanted: Callable[[], bool]) -> Iterator[Entry]:
+    for number, entry in enumerate(entries):
+        if number % 1000 == 0 and unwanted():
+            raise Interrupted("the replay was interrupted; nothing is lost, and the next start begins it anew")
+        yield entry
 
 
 def newest(store: View) -> Learner:

@@ -22,7 +22,7 @@ Answer = TypeVar("Answer")
 RETRY_AFTER = 10.0
 """Seconds that a full disk is given before the next try."""
 
-NOT_NOW = (StoreUnavailable, StoreInUse, OSError)
+NOT_NOW = (StoreUnavailable, StoreInUse)
 """What goes over: a full disk, a server that is down."""
 
 
@@ -114,7 +114,10 @@ class Snapshots:
 
     async def _save(self, state: State, position: int) -> Saved:
         started, file = perf_counter(), self._folder / ".taking.snapshot"
-        await asyncio.to_thread(save, file, state)
+        try:
+            await asyncio.to_thread(save, file, state)
+        except OSError as error:
+            raise StoreUnavailable(f"the snapshot cannot be written ({error}); make room, and it is tried again") from error
         saved = self.newest = await self._in_store(partial(self._store.save, position, file))
         facts = {"position": position, "pause": round(self.pause, 4), "seconds": round(perf_counter() - started, 3)}
         log.info("a snapshot was taken", extra=facts)

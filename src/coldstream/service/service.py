@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from importlib.metadata import version
 from pathlib import Path
 
-from coldstream.errors import ColdstreamError
+from coldstream.errors import ColdstreamError, Interrupted
 from coldstream.features.schema import Schema
 from coldstream.model.factorization_machine import chosen
 from coldstream.recommender import Recommender
@@ -93,7 +93,7 @@ class Service:
         settings = self.settings
         try:
             plan = plan_of(settings)
-            learner = await asyncio.to_thread(recovered, self._store, plan)
+            learner = await asyncio.to_thread(recovered, self._store, plan, lambda: self._stopping)
             learner.examination = learner.examination.resized(settings.evaluate_top, settings.evaluate_window)
             await asyncio.to_thread(warm_up, learner.recommender.schema, learner.recommender.hyperparameters)
             pace = Pace(
@@ -101,6 +101,8 @@ class Service:
             )
             writer = Writer(self._store, learner, pace, self._folder())
             await writer.start(failed)
+        except Interrupted:
+            log.info("stopped before it was ready")
         except Exception as error:
             self.failure = error
             if not isinstance(error, ColdstreamError):

@@ -10,7 +10,7 @@ import pytest
 
 from coldstream import Categories, Category, Id, InvalidInput, InvalidSchema, Recommender, Schema, TimePart, Trend
 from coldstream.config import Hyperparameters
-from coldstream.errors import StoreDamaged, StoreUnavailable
+from coldstream.errors import Interrupted, StoreDamaged, StoreUnavailable
 from coldstream.features.fields import Field
 from coldstream.runtime.learner import Learner, save
 from coldstream.runtime.records import Chosen, ItemPut, ItemRemoved, Record, UserPut, line
@@ -269,3 +269,10 @@ def test_verification_beside_an_erasure_asks_for_another_try(store: SqliteStore,
     keep(store, learner, tmp_path)
     with pytest.raises(StoreUnavailable, match="run it again"):
         verified(store, False, lambda _: store.purge(["u1"], learner.position))
+
+
+def test_a_replay_that_nobody_wants_any_more_ends(store: SqliteStore) -> None:
+    learner = lived(store, RECORDS * 60)
+    with pytest.raises(Interrupted):
+        recovered(store, SAME, lambda: True)
+    assert bits(recovered(store, SAME).recommender) == bits(learner.recommender)
