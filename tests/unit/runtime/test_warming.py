@@ -1,0 +1,63 @@
+"""After warming up, nothing is compiled any more while people wait."""
+
+import subprocess
+import sys
+
+import pytest
+
+DRIVE = """
+import gc, sys
+from numba.core.registry import CPUDispatcher
+from coldstream import Categories, Category, Event, Id, Number, Recommender, Schema, TimePart
+from coldstream.config import preset
+from coldstream.runtime.examination import Examination
+from coldstream.runtime.warming import warm_up
+
+def compiled():
+    return {(d.py_func.__qualname__, s) for d in gc.get_objects() if isinstance(d, CPUDispatcher) for s in d.signatures}
+
+schemas = {
+    "plain": Schema(),
+    "rich": Schema(
+        user=[Id(), Category("country")],
+        item=[Id(), Categories("genre"), Category("shop"), Number("price", scale=10.0)],
+        context=[TimePart("day"), Category("device")],
+        exclude_seen=False,
+    ),
+}
+schema, settled = schemas[sys.argv[1]], preset(sys.argv[2])
+warm_up(schema, settled)
+before = compiled()
+assert before
+rich = sys.argv[1] == "rich"
+for spread in (1, 40):
+    recommender, examination = Recommender(schema, settled), Examination()
+    for n in range(60):
+        recommender.put_item(f"i{n}", {"genre": ["a", f"g{n % spread}"], "shop": n % spread, "price": n} if rich else {})
+    recommender.put_user("u1", {"country": "NL"} if rich else {})
+    for t in range(120):
+        context = {"device": "phone", "mood": "glad"} if rich and t % 3 == 0 else {}
+        event = Event(f"u{t % 7}", f"i{t * t % 90}", 3600.0 * t if t % 5 else None, context)
+        ranks = examination.test(recommender, event)
+        recommender.learn(event)
+        examination.note(False, recommender.place(event.item), recommender.places(), ranks)
+        recommender.recommend(event.user, 10, time=60.0, context=context)
+        recommender.recommend(None, 3, allow=["i1", "i2"], deny=["i2"], where={"genre": "a"} if rich else None)
+    recommender.explain("u1", "i1")
+    recommender.remove_item("i1")
+    recommender.forget_user("u1")
+    recommender = Recommender.from_state(*recommender.state())
+    recommender.observe(Event("u2", "i3"))
+    recommender.learn(Event("u2", "i1"))
+print(sorted(compiled() - before))
+"""
+
+
+@pytest.mark.parametrize("schema", ["plain", "rich"])
+@pytest.mark.parametrize("preset", ["default", "paper"])
+def test_nothing_is_compiled_after_warming_up(schema: str, preset: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", DRIVE, schema, preset], capture_output=True, text=True, timeout=600, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "[]"
