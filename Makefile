@@ -26,7 +26,7 @@ postgres:  # a server for the tests, where there is none
 	@sh tests/install_postgres.sh
 
 test: $(READY) postgres  ## All tests, doctests of the documentation included
-	$(BIN)/python -m pytest --numprocesses=auto
+	$(BIN)/python -m pytest --numprocesses=auto --dist=worksteal
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -1,6 +1,8 @@
 """Files that are whole or not there."""
 
 import os
+import stat
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +28,16 @@ def write_text(path: str | Path, text: str) -> None:
     """Write a text file so that a crash at any moment leaves the old file or the new one."""
     with atomic(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def private_folder(name: str) -> Path:
+    """A folder for temporary files that is this user's alone, and the same at every start: what was left there is found."""
+    folder = Path(tempfile.gettempdir()) / f"{name}-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise InvalidInput(f"folder {str(folder)!r} is somebody else's, or open to others; remove it")
+    return folder
 
 
 def check_writable(path: str | Path) -> None:

@@ -77,7 +77,7 @@ def content(store: Store, saved: Saved) -> bytes:
 
 
 def test_an_empty_log_has_nothing(store: Store) -> None:
-    assert (store.last(), store.base(), list(store.read(0)), store.forgotten()) == (0, 0, [], [])
+    assert (store.last(), store.base(), list(store.read(0)), store.forgotten()) == (0, 0, [], {})
     assert store.append([]) == []
     assert store.last() == 0
 
@@ -129,9 +129,9 @@ def test_ids_are_told_apart_whatever_they_are_made_of(store: Store, long: str) -
     assert store.append([Line(b"", user=name, event_id=name) for name in names]) == list(range(1, len(names) + 1))
     assert store.append([Line(b"", event_id=name) for name in names]) == [None] * len(names)
     store.append([Line(b"", user=name, forgets=True) for name in names])
-    assert store.forgotten() == names
+    assert list(store.forgotten()) == names
     for left, name in enumerate(names, 1):
-        store.purge([name], store.last())
+        store.purge({name: store.last()}, store.last())
         assert len(list(store.read(0))) == 2 * (len(names) - left)
 
 
@@ -146,11 +146,11 @@ def test_lines_are_appended_all_or_none(store: Store) -> None:
 def test_everything_is_there_after_reopening(url: str, file: Callable[[bytes], Path]) -> None:
     with closing(stores.opened(url)) as store:
         store.append([Line(b"1", "ann", "a"), Line(b"2", "bob", forgets=True), Line(b"3", "cy")])
-        store.purge(["ann"], 1)
+        store.purge({"ann": 1}, 1)
         saved = store.save(2, file(b"content"))
     with closing(stores.opened(url)) as store:
         assert list(store.read(0)) == [Entry(2, b"2"), Entry(3, b"3")]
-        assert (store.last(), store.base(), store.forgotten(), store.snapshots()) == (3, 1, ["bob"], [saved])
+        assert (store.last(), store.base(), store.forgotten(), store.snapshots()) == (3, 1, {"bob": 2}, [saved])
         assert content(store, saved) == b"content"
         assert store.append([Line(b"4", event_id="a")]) == [4]
 
@@ -160,38 +160,38 @@ def test_everything_is_there_after_reopening(url: str, file: Callable[[bytes], P
 
 def test_a_purge_erases_lines_of_its_users_up_to_a_position(store: Store) -> None:
     store.append([Line(b"1", "ann"), Line(b"2", "bob"), Line(b"3", "cy"), Line(b"4"), Line(b"5", "ann")])
-    store.purge(["ann", "cy", "nobody", "ann"], 4)
+    store.purge({"ann": 4, "cy": 3, "nobody": 9, "bob": 1}, 4)
     assert list(store.read(0)) == [Entry(2, b"2"), Entry(4, b"4"), Entry(5, b"5")]
     assert store.base() == 4
 
 
 def test_a_base_never_goes_back(store: Store) -> None:
     store.append(numbers(1, 2, 3))
-    store.purge(["ann"], 3)
-    store.purge(["bob"], 2)
+    store.purge({"ann": 1}, 3)
+    store.purge({"bob": 2}, 2)
     assert store.base() == 3
 
 
 def test_users_are_forgotten_until_they_are_purged(store: Store) -> None:
     store.append([Line(b"", "bob", forgets=True), Line(b"", "ann"), Line(b"", "ann", forgets=True), Line(b"", "bob")])
     store.append([Line(b"", "bob", forgets=True)])
-    assert store.forgotten() == ["bob", "ann"]
-    store.purge(["ann", "bob"], 2)
-    assert store.forgotten() == ["ann", "bob"]
-    store.purge(["bob"], 5)
-    assert store.forgotten() == ["ann"]
+    assert list(store.forgotten().items()) == [("bob", 5), ("ann", 3)]
+    store.purge({"ann": 2, "bob": 2}, 5)
+    assert list(store.forgotten().items()) == [("ann", 3), ("bob", 5)]
+    store.purge({"bob": 5}, 5)
+    assert store.forgotten() == {"ann": 3}
 
 
 def test_a_purged_event_id_is_gone_with_its_line(store: Store) -> None:
     store.append([Line(b"1", "ann", "a")])
-    store.purge(["ann"], 1)
+    store.purge({"ann": 1}, 1)
     assert store.append([Line(b"2", "bob", "a")]) == [2]
 
 
 def test_positions_are_never_given_out_twice(url: str) -> None:
     with closing(stores.opened(url)) as store:
         store.append([Line(b"1", "ann"), Line(b"2", "ann")])
-        store.purge(["ann"], 2)
+        store.purge({"ann": 2}, 2)
         assert (store.last(), list(store.read(0))) == (2, [])
     with closing(stores.opened(url)) as store:
         assert store.append(numbers(3)) == [3]
@@ -248,10 +248,10 @@ def test_others_can_look_into_it_while_it_is_written(url: str, file: Callable[[b
         with closing(stores.inspected(url)) as view:
             assert list(view.read(0)) == list(store.read(0))
             store.append(numbers(3))
-            store.purge(["ann"], 1)
+            store.purge({"ann": 1}, 1)
             saved = store.save(3, file(b"content"))
             assert [entry.body for entry in view.read(0)] == [b"2", b"3"]
-            assert (view.last(), view.base(), view.forgotten(), view.snapshots()) == (3, 1, ["bob"], [saved])
+            assert (view.last(), view.base(), view.forgotten(), view.snapshots()) == (3, 1, {"bob": 2}, [saved])
             with view.opened(saved) as path:
                 assert path.read_bytes() == b"content"
 
@@ -357,12 +357,13 @@ class Machine(RuleBasedStateMachine):
             expected.append(self.last_position)
         assert self.store.append(lines) == expected
 
-    @rule(users=st.sets(NAMES), back=st.integers(0, 5))
-    def purge(self, users: set[str], back: int) -> None:
-        until = max(0, self.last_position - back)
-        self.store.purge(users, until)
-        self.lines = {p: line for p, line in self.lines.items() if p > until or line.user not in users}
-        self.base = max(self.base, until)
+    @rule(back=st.dictionaries(NAMES, st.integers(0, 5)), base_back=st.integers(0, 5))
+    def purge(self, back: dict[str, int], base_back: int) -> None:
+        users = {user: max(0, self.last_position - own) for user, own in back.items()}
+        base = max(0, self.last_position - base_back)
+        self.store.purge(users, base)
+        self.lines = {p: line for p, line in self.lines.items() if line.user is None or p > users.get(line.user, 0)}
+        self.base = max(self.base, base)
 
     @rule(written=st.binary(max_size=9))
     def save(self, written: bytes) -> None:
@@ -392,7 +393,8 @@ class Machine(RuleBasedStateMachine):
     @invariant()
     def tells_the_same(self) -> None:
         assert (self.store.last(), self.store.base()) == (self.last_position, self.base)
-        assert self.store.forgotten() == list(dict.fromkeys(line.user for line in self.lines.values() if line.forgets))
+        asking = [(line.user, position) for position, line in self.lines.items() if line.forgets]
+        assert list(self.store.forgotten().items()) == list(dict(asking).items())
         assert self.store.snapshots() == sorted(self.saved, reverse=True)
         assert {saved: content(self.store, saved) for saved in self.saved} == self.saved
 

@@ -24,7 +24,7 @@ from coldstream.runtime.records import (
     record_of,
 )
 from coldstream.snapshot import NOT_WHAT_IT_SHOULD_BE, read_snapshot, write_snapshot
-from coldstream.storage.store import Entry
+from coldstream.storage.store import Entry, Saved
 
 State = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 """One JSON document and named arrays."""
@@ -42,6 +42,8 @@ class Learner:
         self.recommender = recommender
         self.examination = examination
         self.position = position
+        self.passed_over: list[Saved] = []
+        """Newer snapshots than the one it was loaded from, which cannot be used."""
 
     @classmethod
     def begun(cls, begin: Begin, position: int) -> "Learner":

@@ -49,13 +49,20 @@ def _while_wanted(entries: Iterable[Entry], unwanted: Callable[[], bool]) -> Ite
 
 def newest(store: View) -> Learner:
     """The learner of the newest snapshot that is whole, or one at the beginning of the log."""
+    damaged: list[Saved] = []
     for saved in store.snapshots():
         try:
-            return loaded(store, saved)
+            learner = loaded(store, saved)
         except InvalidSnapshot as error:
+            damaged.append(saved)
             facts = {"snapshot": saved.number, "position": saved.position, "reason": str(error)}
             log.warning("a snapshot is damaged; the one before is used", extra=facts)
-    return at_the_beginning(store)
+        else:
+            learner.passed_over = damaged
+            return learner
+    learner = at_the_beginning(store)
+    learner.passed_over = damaged
+    return learner
 
 
 def loaded(store: View, saved: Saved) -> Learner:

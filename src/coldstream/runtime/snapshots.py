@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from time import monotonic, perf_counter
@@ -40,27 +40,29 @@ class Snapshots:
         self.newest: Saved | None = None
         self.pause = 0.0
         """Seconds for which the last one held everybody up."""
-        self.to_erase: list[str] = []
-        """Users who are forgotten, and whose lines are still in the log."""
+        self.to_erase: dict[str, int] = {}
+        """Users who are forgotten, and whose lines are still in the log, up to the one that asks for it."""
         self._store, self._in_store, self._folder = store, in_store, folder
+        self._useless: Sequence[Saved] = ()
         self._lock = asyncio.Lock()
         self._taken, self._not_before = monotonic(), 0.0
         self._background: asyncio.Task[None] | None = None
 
-    async def look(self) -> None:
-        """Find out what the store has, and clear away what a killed process left half-written."""
+    async def look(self, useless: Sequence[Saved]) -> None:
+        """Find out what the store has besides the useless, and clear away what a killed process left half-written."""
         for left in self._folder.glob(".*taking.snapshot*"):
             left.unlink()
-        saved = await self._in_store(self._store.snapshots)
-        self.newest = saved[0] if saved else None
+        self._useless = useless
+        self.newest = next(iter(await self._whole()), None)
         self.to_erase = await self._in_store(self._store.forgotten)
 
     async def take(self, learner: Learner) -> Saved:
         """Take a snapshot now, and keep the last two."""
         async with self._lock:
             saved = await self._save(self._copied(learner), learner.position)
-            for old in (await self._in_store(self._store.snapshots))[KEPT:]:
+            for old in (*self._useless, *(await self._whole())[KEPT:]):
                 await self._in_store(partial(self._store.discard, old))
+            self._useless = ()
             return saved
 
     def begin_if_due(self, learner: Learner, lines: int, seconds: float) -> None:
@@ -84,9 +86,11 @@ class Snapshots:
                 await self._save(state, position)
             for old in before:
                 await self._in_store(partial(self._store.discard, old))
-            users = list(self.to_erase)
+            self._useless = ()
+            # Whoever came back since then is somebody new, and stays.
+            users = dict(self.to_erase)
             await self._in_store(partial(self._store.purge, users, position))
-            self.to_erase = []
+            self.to_erase = {}
         log.info("people were erased from the log", extra={"count": len(users), "position": position})
 
     async def finish(self, learner: Learner) -> None:
@@ -96,6 +100,9 @@ class Snapshots:
         await self.erase(learner)
         if self.newest is None or self.newest.position < learner.position:
             await self.take(learner)
+
+    async def _whole(self) -> list[Saved]:
+        return [saved for saved in await self._in_store(self._store.snapshots) if saved not in self._useless]
 
     async def _try_to_take(self, learner: Learner) -> None:
         try:

@@ -124,7 +124,7 @@ class Writer:
 
     async def start(self, failed: Callable[[], None]) -> None:
         """Begin to take records. `failed` hears of the end where nobody asked for it."""
-        await self.snapshots.look()
+        await self.snapshots.look(self.learner.passed_over)
         self._task = asyncio.create_task(self._run(failed))
 
     async def stop(self) -> None:
@@ -133,13 +133,14 @@ class Writer:
         self._wake.set()
         if self._task is not None:
             await self._task
-        if self.failed is None:
-            try:
+        try:
+            if self.failed is None:
                 await self.snapshots.finish(self.learner)
-            except NOT_NOW as error:
-                log.warning("no last snapshot; the log will be replayed", extra={"reason": str(error)})
-        await self._in_store(self._store.close)
-        self._thread.shutdown()
+        except NOT_NOW as error:
+            log.warning("no last snapshot; the log will be replayed", extra={"reason": str(error)})
+        finally:
+            await self._in_store(self._store.close)
+            self._thread.shutdown()
 
     async def _run(self, failed: Callable[[], None]) -> None:
         try:
@@ -217,6 +218,7 @@ class Writer:
             return True
         try:
             entries = await self._in_store(lambda: list(self._store.read(self.learner.position)))
+            self.snapshots.to_erase = await self._in_store(self._store.forgotten)
         except (StoreUnavailable, StoreInUse):
             return False
         found = self.learner.replay(entries)
@@ -231,6 +233,8 @@ class Writer:
             for record, position in zip(call.records, own, strict=True):
                 if position is not None:
                     self.learner.apply(position, record, self._ranks(record))
+                    if isinstance(record, UserForgotten):
+                        self.snapshots.to_erase[record.id] = position
                 if perf_counter() - since > SLICE:
                     await asyncio.sleep(0)
                     since = perf_counter()
@@ -239,7 +243,6 @@ class Writer:
             else:
                 _answer(call, own)
         if forgetting:
-            self.snapshots.to_erase += [r.id for call in self._group for r in call.records if isinstance(r, UserForgotten)]
             await self._erase()
             for call in self._group:
                 _answer(call, list(positions))

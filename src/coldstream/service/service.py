@@ -2,14 +2,14 @@
 
 import asyncio
 import logging
-import tempfile
 from collections.abc import Callable
-from contextlib import ExitStack
+from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
 
 from coldstream.errors import ColdstreamError, Interrupted
 from coldstream.features.schema import Schema
+from coldstream.files import private_folder
 from coldstream.model.factorization_machine import chosen
 from coldstream.recommender import Recommender
 from coldstream.runtime.learner import Learner
@@ -49,7 +49,6 @@ class Service:
         self._writer: Writer | None = None
         self._starting: asyncio.Task[None] | None = None
         self._stopping = False
-        self._left_over = ExitStack()
 
     @property
     def ready(self) -> bool:
@@ -87,7 +86,6 @@ class Service:
         else:
             await self._writer.stop()
             self.failure = self.failure or self._writer.failed
-        self._left_over.close()
 
     async def _start(self, failed: Callable[[], None]) -> None:
         settings = self.settings
@@ -113,7 +111,8 @@ class Service:
             log.info("ready", extra={"position": learner.position})
 
     def _folder(self) -> Path:
-        """Where snapshots are made: beside the log, so that they need only a new name; with a server, anywhere."""
-        if self.settings.data is not None:
+        """Where snapshots are made: beside the log, so that they need only a new name; with a server, a place for it."""
+        if self.settings.store is None:
+            assert self.settings.data is not None
             return self.settings.data
-        return Path(self._left_over.enter_context(tempfile.TemporaryDirectory(prefix="coldstream-")))
+        return private_folder(f"coldstream-{blake2b(self.settings.store.encode(), digest_size=8).hexdigest()}")

@@ -102,6 +102,10 @@ def settled(file: Path | None, environ: Mapping[str, str], flags: Mapping[str, A
     settings = Settings(**values | {"hyperparameters": changes})
     if settings.data is None and settings.store is None:
         raise InvalidInput("data is missing, and so is store; give a folder, --data DIR, or a database, --store URL")
+    if settings.data is not None and settings.store is not None:
+        raise InvalidInput(
+            f"data is {str(settings.data)!r}, and store is given too; give one of them: where the log is to be"
+        )
     return settings
 
 

@@ -1,7 +1,7 @@
 """A store in a PostgreSQL database, in the schema that new tables go to."""
 
 import tempfile
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
@@ -31,12 +31,12 @@ class PostgresStore:
     def last(self) -> int:
         return self._view.last()
 
-    def forgotten(self) -> list[str]:
+    def forgotten(self) -> dict[str, int]:
         return self._view.forgotten()
 
-    def purge(self, users: Collection[str], until: int, /) -> None:
+    def purge(self, users: Mapping[str, int], base: int, /) -> None:
         with self._session.connection() as connection:
-            postgres_log.purge(connection, users, until)
+            postgres_log.purge(connection, users, base)
 
     def base(self) -> int:
         return self._view.base()
@@ -76,7 +76,7 @@ class PostgresView:
         with self._session.connection() as connection:
             return postgres_log.last(connection)
 
-    def forgotten(self) -> list[str]:
+    def forgotten(self) -> dict[str, int]:
         with self._session.connection() as connection:
             return postgres_log.forgotten(connection)
 
@@ -90,11 +90,12 @@ class PostgresView:
 
     @contextmanager
     def opened(self, saved: Saved, /) -> Iterator[Path]:
-        with tempfile.TemporaryDirectory(prefix="coldstream-") as folder:
-            path = Path(folder) / "snapshot"
-            with reported(path.parent), open(path, "wb") as file, self._session.connection() as connection:
+        # It has no name, so that nothing stays if the process is killed: a snapshot holds everybody.
+        with tempfile.TemporaryFile() as file:
+            with reported(Path(tempfile.gettempdir())), self._session.connection() as connection:
                 postgres_log.fetch(connection, saved, file)
-            yield path
+                file.seek(0)
+            yield Path(f"/dev/fd/{file.fileno()}")
 
     def close(self) -> None:
         self._session.close()

@@ -4,7 +4,7 @@ Names are kept as bytes of UTF-8, because a text in PostgreSQL cannot hold every
 its own, because the last line may be purged.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO, LiteralString
 
@@ -96,18 +96,21 @@ def last(connection: Connection) -> int:
     return _value(connection, "SELECT last FROM coldstream_meta")
 
 
-def forgotten(connection: Connection) -> list[str]:
-    """The users that lines ask to be purged, in the order of the first line that asks."""
-    query = "SELECT person FROM coldstream_log WHERE forgets GROUP BY person ORDER BY min(position)"
-    return [person.decode() for (person,) in connection.execute(query, binary=True)]
+def forgotten(connection: Connection) -> dict[str, int]:
+    """The users that lines ask to be purged, in the order of the first line that asks, with the last."""
+    query = "SELECT person, max(position) FROM coldstream_log WHERE forgets GROUP BY person ORDER BY min(position)"
+    return {person.decode(): position for person, position in connection.execute(query, binary=True)}
 
 
-def purge(connection: Connection, users: Collection[str], until: int) -> None:
+def purge(connection: Connection, users: Mapping[str, int], base: int) -> None:
     """Erase the lines of users. What PostgreSQL kept of them for others is cleared, not overwritten."""
     with connection.transaction():
-        query = "DELETE FROM coldstream_log WHERE person = ANY (%b::bytea[]) AND position <= %b"
-        connection.execute(query, ([user.encode() for user in users], until))
-        connection.execute("UPDATE coldstream_meta SET base = greatest(base, %s)", (until,))
+        query = (
+            "DELETE FROM coldstream_log USING unnest(%b::bytea[], %b::bigint[]) AS purged (person, until) "
+            "WHERE coldstream_log.person = purged.person AND position <= until"
+        )
+        connection.execute(query, ([user.encode() for user in users], list(users.values())))
+        connection.execute("UPDATE coldstream_meta SET base = greatest(base, %s)", (base,))
     connection.execute("VACUUM coldstream_log")
 
 

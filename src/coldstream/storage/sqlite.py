@@ -2,7 +2,7 @@
 
 import os
 import sqlite3
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -54,12 +54,12 @@ class SqliteStore:
     def last(self) -> int:
         return self._view.last()
 
-    def forgotten(self) -> list[str]:
+    def forgotten(self) -> dict[str, int]:
         return self._view.forgotten()
 
-    def purge(self, users: Collection[str], until: int, /) -> None:
+    def purge(self, users: Mapping[str, int], base: int, /) -> None:
         with self._transaction():
-            sqlite_log.purge(self._connection, users, until)
+            sqlite_log.purge(self._connection, users, base)
         with reported(self._folder):
             if not self._emptied():
                 message = f"store {str(self._folder)!r}: another program reads log.sqlite, so what was erased is still"
@@ -133,7 +133,7 @@ class SqliteView:
         with self._connection() as connection:
             return sqlite_log.last(connection)
 
-    def forgotten(self) -> list[str]:
+    def forgotten(self) -> dict[str, int]:
         with self._connection() as connection:
             return sqlite_log.forgotten(connection)
 

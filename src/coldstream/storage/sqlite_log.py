@@ -8,7 +8,7 @@ line would make it move others from page to page, and of these it leaves copies 
 """
 
 import sqlite3
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from coldstream.errors import InvalidInput
@@ -69,23 +69,23 @@ def last(connection: sqlite3.Connection) -> int:
     return _number(connection, "SELECT coalesce(max(position), 0) FROM log")
 
 
-def forgotten(connection: sqlite3.Connection) -> list[str]:
-    """The users that lines ask to be purged, in the order of the first line that asks."""
-    query = "SELECT person FROM log WHERE forgets GROUP BY person ORDER BY min(position)"
-    return [person for (person,) in connection.execute(query)]
+def forgotten(connection: sqlite3.Connection) -> dict[str, int]:
+    """The users that lines ask to be purged, in the order of the first line that asks, with the last."""
+    return dict(
+        connection.execute("SELECT person, max(position) FROM log WHERE forgets GROUP BY person ORDER BY min(position)")
+    )
 
 
-def purge(connection: sqlite3.Connection, users: Collection[str], until: int) -> None:
+def purge(connection: sqlite3.Connection, users: Mapping[str, int], base: int) -> None:
     """Erase the lines of users, within a transaction. They are looked for in all lines, so that no index has names."""
-    connection.execute("CREATE TEMP TABLE purged (person TEXT PRIMARY KEY) WITHOUT ROWID")
-    connection.executemany("INSERT OR IGNORE INTO purged VALUES (?)", ((user,) for user in users))
+    connection.execute("CREATE TEMP TABLE purged (person TEXT PRIMARY KEY, until INTEGER) WITHOUT ROWID")
+    connection.executemany("INSERT INTO purged VALUES (?, ?)", users.items())
     connection.execute(
         "UPDATE log SET person = NULL, event = NULL, forgets = NULL, body = NULL "
-        "WHERE position <= ? AND person IN (SELECT person FROM purged)",
-        (until,),
+        "WHERE position <= (SELECT until FROM purged WHERE purged.person = log.person)"
     )
     connection.execute("DROP TABLE purged")
-    connection.execute("UPDATE meta SET base = max(base, ?)", (until,))
+    connection.execute("UPDATE meta SET base = max(base, ?)", (base,))
 
 
 def base(connection: sqlite3.Connection) -> int:

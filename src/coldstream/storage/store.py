@@ -3,7 +3,7 @@
 A store knows nothing of what its lines mean. It is used by one thread at a time.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -52,17 +52,17 @@ class Store(Protocol):
     def last(self) -> int:
         """The last position that was ever given out, purged or not; 0 in an empty log."""
 
-    def forgotten(self) -> list[str]:
-        """The users that lines ask to be purged, and who are not yet."""
+    def forgotten(self) -> dict[str, int]:
+        """The users that lines ask to be purged, and who are not yet; each with the position of the last line that asks."""
 
-    def purge(self, users: Collection[str], until: int, /) -> None:
-        """Erase the lines of users up to a position, for good. From now on no replay begins before that position.
+    def purge(self, users: Mapping[str, int], base: int, /) -> None:
+        """Erase the lines of each user up to a position of its own, for good, with their event ids.
 
-        Their event ids go too; their positions are not given out again. It may be repeated where it raised.
+        From now on no replay begins before the base. It may be repeated, and has to be after `StoreUnavailable`.
         """
 
     def base(self) -> int:
-        """Where a replay may begin at the earliest: the position of the last purge, 0 if there was none."""
+        """Where a replay may begin at the earliest: the highest base of any purge, 0 if there was none."""
 
     def save(self, position: int, file: Path, /) -> Saved:
         """Take over a finished snapshot file; the file itself is gone afterwards. It is durable and whole, or not there."""

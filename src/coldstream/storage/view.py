@@ -17,8 +17,8 @@ class View(Protocol):
     def last(self) -> int:
         """The last position that was ever given out."""
 
-    def forgotten(self) -> list[str]:
-        """The users that lines ask to be purged, and who are not yet."""
+    def forgotten(self) -> dict[str, int]:
+        """The users that lines ask to be purged, and who are not yet; each with the position of the last line that asks."""
 
     def base(self) -> int:
         """Where a replay may begin at the earliest."""

@@ -110,7 +110,7 @@ def test_a_snapshot_under_a_wrong_position_is_passed_over(store: SqliteStore, tm
 def test_without_any_whole_snapshot_an_erased_log_is_refused(store: SqliteStore, tmp_path: Path) -> None:
     learner = lived(store, RECORDS)
     saved = keep(store, learner, tmp_path)
-    store.purge(["u1"], learner.position)
+    store.purge({"u1": learner.position}, learner.position)
     damage(store, saved)
     with pytest.raises(StoreDamaged, match="people were erased"):
         recovered(store, SAME)
@@ -120,7 +120,7 @@ def test_a_snapshot_from_before_an_erasure_is_never_used(store: SqliteStore, tmp
     learner = lived(store, RECORDS[:5])
     keep(store, learner, tmp_path)
     lived(store, RECORDS[5:], learner)
-    store.purge(["u1"], learner.position)
+    store.purge({"u1": learner.position}, learner.position)
     with pytest.raises(StoreDamaged, match="people were erased"):
         recovered(store, SAME)
 
@@ -268,7 +268,7 @@ def test_verification_beside_an_erasure_asks_for_another_try(store: SqliteStore,
     learner = lived(store, RECORDS * 60)
     keep(store, learner, tmp_path)
     with pytest.raises(StoreUnavailable, match="run it again"):
-        verified(store, False, lambda _: store.purge(["u1"], learner.position))
+        verified(store, False, lambda _: store.purge({"u1": learner.position}, learner.position))
 
 
 def test_a_replay_that_nobody_wants_any_more_ends(store: SqliteStore) -> None:

@@ -39,6 +39,8 @@ def test_a_folder_or_a_store_is_needed() -> None:
     with pytest.raises(InvalidInput, match=r"data is missing, and so is store; give .* --data DIR, .* --store URL"):
         settled(None, {}, {})
     assert settled(None, {}, {"store": "postgresql://db/shop"}).data is None
+    with pytest.raises(InvalidInput, match=r"data is 'here', and store is given too; give one"):
+        settled(None, {}, {"store": "postgresql://db/shop", "data": "here"})
 
 
 def test_a_flag_wins_over_a_variable_over_the_file_over_the_default(tmp_path: Path) -> None:
@@ -87,11 +89,11 @@ def test_every_source_reads_every_setting(tmp_path: Path, name: str) -> None:
     value, text = EXAMPLES[name]
     quoted = f'"{text}"' if isinstance(value, str | Path) else text
     flag = "--" + name.replace("_", "-")
-    base = {"store": "sqlite"}
-    file = from_file(tmp_path, f"{name} = {quoted}\n" if name == "store" else f'store = "sqlite"\n{name} = {quoted}\n')
+    base = {} if name in ("data", "store") else {"store": "sqlite"}
+    file = from_file(tmp_path, "".join(f'{own} = "sqlite"\n' for own in base) + f"{name} = {quoted}\n")
     for found in (
         settled(file, {}, {}),
-        settled(None, {PREFIX + name.upper(): text}, {} if name == "store" else base),
+        settled(None, {PREFIX + name.upper(): text}, base),
         settled(None, {}, base | from_flags(*([flag] if value is True else [flag, text]))),
     ):
         assert getattr(found, name) == value

@@ -108,7 +108,7 @@ def test_a_snapshot_is_saved_whole_or_not_at_all(
 
 def test_a_purge_clears_what_postgresql_keeps_of_deleted_rows(store: PostgresStore, url: str) -> None:
     store.append([Line(b"1", "ann"), Line(b"2")])
-    store.purge(["ann"], 2)
+    store.purge({"ann": 2}, 2)
     with psycopg.connect(url) as connection:
         query = "SELECT vacuum_count FROM pg_stat_user_tables WHERE relid = 'coldstream_log'::regclass"
         assert connection.execute(query).fetchall() == [(1,)]

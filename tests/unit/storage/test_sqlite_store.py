@@ -87,7 +87,7 @@ def test_what_is_purged_is_in_no_file_of_the_folder(store: SqliteStore, folder: 
         store.append(lines)
     for first in range(0, 50, 10):  # the first purge must not leave copies that the second does not find
         store.append([Line(b"", person, forgets=True) for person in people[first : first + 10]])
-        store.purge(people[first : first + 10], store.last())
+        store.purge(dict.fromkeys(people[first : first + 10], store.last()), store.last())
         left = b"".join(everything_in(folder).values())
         assert not [person for person in people[: first + 10] if person.encode() in left]
     assert all(person.encode() in left for person in people[50:])
@@ -101,12 +101,12 @@ def test_what_a_reader_kept_in_the_wal_is_erased_by_the_next_purge_or_start(fold
             reader.execute("BEGIN")
             reader.execute("SELECT * FROM log").fetchall()
             with pytest.raises(StoreUnavailable, match="purge again"):
-                store.purge([user], store.last())
+                store.purge({user: store.last()}, store.last())
             assert list(store.read(0)) == []
             assert b"secret" in b"".join(everything_in(folder).values())
             reader.rollback()
             if user == "ann":
-                store.purge([user], store.last())
+                store.purge({user: store.last()}, store.last())
                 assert b"secret" not in b"".join(everything_in(folder).values())
         killed = folder.with_name("killed")
         shutil.copytree(folder, killed)
@@ -242,7 +242,7 @@ def test_looking_does_not_keep_a_purge_from_erasing(store: SqliteStore, folder: 
     with closing(inspected(folder)) as view:
         reading = view.read(0)
         assert next(reading).body == b"0"
-        store.purge(["ann"], 5000)
+        store.purge({"ann": 5000}, 5000)
         assert len(list(reading)) < 5000
 
 

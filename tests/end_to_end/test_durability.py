@@ -1,0 +1,95 @@
+"""Killed at any moment and started again: nothing acknowledged is lost, nothing is learned twice, and no bit differs."""
+
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from customers import Customer, busy, check_promises, event_ids
+from served import POSTGRES, SQLITE, Home, Served, homes
+from twin import Twin, check_bits
+
+pytest_plugins = ["postgres_server"]
+
+ROUNDS = 50
+CUSTOMERS = 4
+SETTINGS = ("--snapshot-events", 50, "--evaluate-window", 50_000)
+"""Many snapshots, and each of a megabyte or two, so that at most moments one is being taken."""
+
+
+def test_on_sqlite_what_was_acknowledged_survives_50_kills(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    survive(homes(request, SQLITE, tmp_path), random.Random(1))
+
+
+def test_on_postgresql_what_was_acknowledged_survives_50_kills(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    survive(homes(request, POSTGRES, tmp_path), random.Random(2))
+
+
+def survive(home: Home, chance: random.Random) -> None:
+    customers = [Customer(f"customer{n}") for n in range(CUSTOMERS)]
+    twin, in_the_making = Twin(), 0
+    lines: dict[int, dict[str, Any]] = {}
+    for number in range(ROUNDS):
+        with home.serve(*SETTINGS) as server:
+            known, left = set(event_ids(lines)), home.half_written()
+            if number % 5 == 4:  # while it recovers, and in its first moments
+                with busy(customers, server, known):
+                    time.sleep(chance.uniform(0, 0.6))
+                    assert server.runs()
+                    server.kill()
+            else:
+                check_start(server, lines)
+                with busy(customers, server, known):
+                    wait_for_the_moment(home, chance, left)
+                    assert server.runs()
+                    server.kill()
+        home.rest()
+        in_the_making += bool(home.half_written() - left)
+        before, lines = lines, home.lines()
+        assert {position: lines[position] for position in before} == before
+        check_promises(customers, lines)
+        check_snapshots(home, twin, lines)
+    assert in_the_making > ROUNDS // 10
+    end(home, customers, twin, lines)
+
+
+def check_start(server: Served, lines: dict[int, dict[str, Any]]) -> None:
+    """A started server knows every line of the log, and has learned every event once."""
+    client = server.ready().client()
+    assert client.done("GET", "/ready") == {"position": max(len(lines), 1)}
+    assert client.done("GET", "/evaluation")["events"] == len(event_ids(lines))
+
+
+def wait_for_the_moment(home: Home, chance: random.Random, left: set[Path]) -> None:
+    """A moment at random; every other time, the next at which a snapshot is seen in the making."""
+    time.sleep(chance.uniform(0.01, 0.3))
+    end = time.monotonic() + 0.3 * chance.choice((0, 1))
+    while time.monotonic() < end and not home.half_written() - left:
+        time.sleep(0.001)
+
+
+def check_snapshots(home: Home, twin: Twin, lines: dict[int, dict[str, Any]]) -> None:
+    """Every snapshot holds what an uninterrupted run knows at its line."""
+    with home.look() as store:
+        for saved in sorted(store.snapshots()):
+            if saved.position > twin.position:
+                assert twin.follow(lines, saved.position).is_like(store, saved)
+
+
+def end(home: Home, customers: list[Customer], twin: Twin, lines: dict[int, dict[str, Any]]) -> None:
+    """The last restart: what is unclear is sent again, and a replay from the first line leads to the same bits."""
+    with home.serve(*SETTINGS) as server:
+        check_start(server, lines)
+        assert home.url.startswith(POSTGRES) or not home.half_written()
+        client, known = server.client(), set(event_ids(lines))
+        for customer in customers:
+            customer.settle(client, known)
+        assert server.terminate() == 0
+    lines = home.lines()
+    check_promises(customers, lines)
+    assert set(event_ids(lines)) == set().union(*(customer.acknowledged for customer in customers))
+    with home.look() as store:
+        newest, _ = store.snapshots()
+        assert twin.follow(lines, newest.position).is_like(store, newest)
+    check_bits(home)

@@ -1,0 +1,69 @@
+"""A recommender in the tests' own process that does what a log says, in plain calls, and was never interrupted."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from served import Home
+
+from coldstream import Event, Recommender
+from coldstream.config import Hyperparameters
+from coldstream.features.schema import Schema
+from coldstream.storage.store import Saved
+from coldstream.storage.view import View
+from conftest import bits
+
+
+class Twin:
+    """Follows a log from its first line on."""
+
+    def __init__(self) -> None:
+        self.position = 0
+        self._recommender: Recommender | None = None
+
+    @property
+    def recommender(self) -> Recommender:
+        assert self._recommender is not None
+        return self._recommender
+
+    def follow(self, lines: Mapping[int, Mapping[str, Any]], until: int) -> "Twin":
+        """Do what the lines say that come next, up to a position."""
+        for position in range(self.position + 1, until + 1):
+            self.do(lines[position])
+        return self
+
+    def do(self, line: Mapping[str, Any]) -> None:
+        """Do what one line says."""
+        self.position += 1
+        match line["kind"]:
+            case "begin":
+                hyperparameters = Hyperparameters.from_document(line["hyperparameters"])
+                self._recommender = Recommender(Schema.from_document(line["schema"]), hyperparameters, line["seed"])
+            case "schema":
+                self.recommender.extend(Schema.from_document(line["schema"]))
+            case "event":
+                self.recommender.learn(Event(line["user"], line["item"], line["time"], line.get("context", {})))
+            case "item":
+                self.recommender.put_item(line["id"], line["attributes"])
+            case "user":
+                self.recommender.put_user(line["id"], line["attributes"])
+            case "item-removed":
+                self.recommender.remove_item(line["id"])
+            case "user-forgotten":
+                self.recommender.forget_user(line["id"])
+            case other:
+                raise AssertionError(other)
+
+    def is_like(self, store: View, saved: Saved) -> bool:
+        """Whether a snapshot holds the same bits."""
+        assert saved.position == self.position
+        with store.opened(saved) as path:
+            return bits(Recommender.load(path)) == bits(self.recommender)
+
+
+def check_bits(home: Home, twin: Twin | None = None) -> None:
+    """The last snapshot is of the last line, and holds what an uninterrupted run knows; `coldstream verify` agrees."""
+    with home.look() as store:
+        newest = store.snapshots()[0]
+        assert newest.position == store.last()
+        assert (Twin().follow(home.lines(), newest.position) if twin is None else twin).is_like(store, newest)
+    assert "the same, bit by bit" in home.verify()
