@@ -10,11 +10,14 @@ import numba
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _FAST = {"reassoc", "contract", "nsz"}
+_EXACT = False
+# Both are always said: where nothing is, a function takes on what the first caller has that makes it compile, and keeps it
+# for all others. What learning adds up would then depend on whether a request came before the first event.
 
 
 def kernel(function: Function) -> Function:
     """Compile with IEEE arithmetic in the order written: what learns gives the same bits wherever it runs."""
-    return cast(Function, _stamped(numba.njit(nogil=True, cache=True, error_model="numpy")(function)))
+    return cast(Function, _stamped(numba.njit(nogil=True, cache=True, error_model="numpy", fastmath=_EXACT)(function)))
 
 
 def scan_kernel(function: Function) -> Function:
@@ -25,7 +28,7 @@ def scan_kernel(function: Function) -> Function:
 
 def inlined(function: Function) -> Function:
     """A part of a kernel. Inlined, because a call that hands over a hundred array fields costs more than the loop."""
-    return cast(Function, numba.njit(nogil=True, error_model="numpy", forceinline=True)(function))
+    return cast(Function, numba.njit(nogil=True, error_model="numpy", forceinline=True, fastmath=_EXACT)(function))
 
 
 def scan_inlined(function: Function) -> Function:
