@@ -8,8 +8,8 @@ import numpy as np
 from coldstream.arrays import Flags, Floats, Integers, Longs
 from coldstream.catalogue.catalogue import Catalogue
 from coldstream.catalogue.contrast import Batch, Draws, Ties, ties_before
-from coldstream.catalogue.neighbours import TIES
 from coldstream.catalogue.shapes import Items, Person, Trends
+from coldstream.catalogue.ties import TIES
 from coldstream.catalogue.trends import replay_touches
 from coldstream.features.sparse import Sparse, joined
 from coldstream.features.users import Seen

@@ -18,11 +18,11 @@ from coldstream.catalogue.neighbours import (
     restored,
     state,
     take_out,
-    ties,
     with_room,
     with_slot,
 )
 from coldstream.catalogue.shapes import Person
+from coldstream.catalogue.ties import ties
 from coldstream.features.users import Seen
 
 SLOTS = 40
@@ -128,12 +128,29 @@ class Counting(RuleBasedStateMachine):
 
 
 class CountingWide(Counting):
-    """The same where a row takes several blocks."""
+    """The same where a row grows into wider pieces."""
 
     most = 37
 
 
 TestCounting, TestCountingWide = Counting.TestCase, CountingWide.TestCase
+
+
+def test_room_is_used_again() -> None:
+    """Items that come and go, each with a row that grows and is taken out, take no more room than those of one round."""
+    rows, used = neighbours_of(ALL, 37), []
+    for slot in range(SLOTS):
+        rows = with_slot(rows, slot)
+    for _ in range(5):
+        rows.chosen[:SLOTS] = 0
+        for slot in range(SLOTS):
+            for other in range(slot):
+                rows = with_room(rows, 1)
+                count_choice(rows, slot, np.array([other], np.int32))
+        for slot in range(SLOTS):
+            take_out(rows, slot)
+        used.append(int(rows.used[0]))
+    assert len(set(used)) == 1
 
 
 @given(

@@ -8,11 +8,12 @@ from numpy.typing import NDArray
 
 from coldstream.arrays import Doubles, Flags, Floats, Integers, checked_columns, frozen, grown
 from coldstream.catalogue.index import Index, MaterialisedIndex, SignatureIndex
-from coldstream.catalogue.neighbours import add_ties, count_choice, restored, take_out, ties, with_room, with_slot
+from coldstream.catalogue.neighbours import count_choice, restored, take_out, with_room, with_slot
 from coldstream.catalogue.neighbours import state as neighbours_state
 from coldstream.catalogue.ranking import RANK_RULES, Merit, Rank, best, rank_by, rank_of
 from coldstream.catalogue.shapes import Items, Neighbours, Person, Trends
 from coldstream.catalogue.signatures import Signatures
+from coldstream.catalogue.ties import add_ties, ties
 from coldstream.catalogue.trends import NO_COUNT, count_touch, enter, leave
 from coldstream.config import RankRule
 from coldstream.features.history import Note
@@ -240,7 +241,7 @@ class Catalogue:
         """What every live item adds to the score of a request that folds to this vector, in the order of the scan."""
         scores = self._index.scores(theta, self.items, factors, clock)
         if len(person.past):
-            _add_ties(theta, self.items.neighbours, person, self._position, scores)
+            _add_ties(theta, self.items.neighbours, person, self.items.live, self._position, scores)
         return scores
 
     def top(self, scores: Floats, offset: float, barred: Flags, n: int) -> Integers:

@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from coldstream.arrays import Floats, Integers, Longs
-from coldstream.catalogue.neighbours import TIES, tally_of, ties_of
 from coldstream.catalogue.shapes import Items, Person, Trends
+from coldstream.catalogue.ties import TIES, tally_of, ties_of
 from coldstream.catalogue.trends import guessed, trend_value
 from coldstream.features.sparse import Sparse
 from coldstream.model.compiled import inlined, kernel
@@ -129,7 +129,7 @@ def learn_event(
             levels[j, h] = trend_value(items.trends, slots[j], h, clock)
     ties = np.empty((found, TIES if len(person.past) else 0), np.float32)
     if len(person.past):
-        tally = tally_of(items.neighbours, person)
+        tally = tally_of(items.neighbours, person, slots[:found])
         for j in range(found):
             ties_of(items.neighbours, tally, slots[j], ties, j)
     return learn(theta, memory, rule, x, _gather(items, slots, found, levels, ties), 1.0)
@@ -140,7 +140,7 @@ def ties_before(items: Items, draws: Draws, positive: int, avoided: Integers, pe
     """Which of an event's candidates anything ties to the user, as both are now, and what does."""
     slots = np.empty(draws.negatives + 1, np.int32)
     found = _draw(items, draws, positive, avoided, slots)
-    tally = tally_of(items.neighbours, person)
+    tally = tally_of(items.neighbours, person, slots[:found])
     candidate, ties = np.empty(found, np.int32), np.empty((found, TIES), np.float32)
     n = 0
     for j in range(found):

@@ -1,6 +1,6 @@
 """The catalogue as kernels see it.
 
-Shapes: I slots (one per item ever put), L live items, P signatures, H trends, B blocks, k factors.
+Shapes: I slots (one per item ever put), L live items, P signatures, H trends, E entries of rows, k factors.
     own, signature (I,)              an item's id column (−1: none) and its signature (−1: not live)
     start, length (P,)               a signature's entries in column, value (pool,)
     head (d,), following, owner (n,) linked lists: column → the signatures that contain it
@@ -41,16 +41,17 @@ class Trends(NamedTuple):
 
 
 class Neighbours(NamedTuple):
-    """Per slot, a row of partners in blocks, the newest block first."""
+    """Per slot, a row of partners in one piece."""
 
-    first: Integers  # (I,): the newest block, −1 for none
+    start: Integers  # (I,): where the row begins
     length: Integers  # (I,): entries in the row
+    room: Integers  # (I,): entries of its piece
     chosen: Integers  # (I,): how often the item was chosen, −1 where it is not live
-    older: Integers  # (B,): the block before, or the next free one
-    partner: Integers  # (B, SIZE): slots
-    together: Integers  # (B, SIZE): how often one of the pair was chosen within a window after the other
-    follows: Integers  # (B, SIZE): how often the partner was chosen right after the item
-    used: Integers  # (2,): the blocks that were ever in use, and the first that is free again (−1: none)
+    partner: Integers  # (E,): slots
+    together: Integers  # (E,): how often one of the pair was chosen within a window after the other
+    follows: Integers  # (E,): how often the partner was chosen right after the item
+    used: Integers  # (1,): the entries that were ever part of a piece
+    free: Integers  # (sizes,): by size, the first piece that is free again (−1: none)
     column: Integers  # (3,): of the features `follows`, `together` and `again`, −1 where the schema has none
     most: int  # partners of one item
 
