@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from coldstream.arrays import Doubles, Flags, Floats, Integers, checked_columns, frozen, grown
 from coldstream.catalogue.index import Index, MaterialisedIndex, SignatureIndex
+from coldstream.catalogue.lineup import Lineup
 from coldstream.catalogue.neighbours import count_choice, restored, take_out, with_room, with_slot
 from coldstream.catalogue.neighbours import state as neighbours_state
 from coldstream.catalogue.ranking import RANK_RULES, Merit, Rank, best, rank_by, rank_of
@@ -53,17 +54,14 @@ class Catalogue:
         self._signatures = Signatures()
         self._index: Index = SignatureIndex(sign, factors)
         self.materialised = False
-        self._live = 0
-        self._position = np.zeros(0, np.int32)  # of a live slot in the scan
+        self._lineup = Lineup(len(trends.rate))
+        self._live = self._lineup.view()
         none = np.zeros(0, np.int32)
-        self._scan: tuple[Integers, ...] = (none, none, none)  # live, live_own, live_signature with room to grow
         self.items = Items(
             own=none,
             signature=none,
             born=np.zeros(0, np.int64),
             live=none,
-            live_own=none,
-            live_signature=none,
             shared=self._signatures.view(),
             trends=trends,
             neighbours=neighbours,
@@ -73,7 +71,7 @@ class Catalogue:
 
     def __len__(self) -> int:
         """How many items are live."""
-        return self._live
+        return self._lineup.count
 
     def __contains__(self, item: str) -> bool:
         slot = self._slots.get(item)
@@ -109,11 +107,13 @@ class Catalogue:
         if self.items.signature[slot] >= 0:
             self._signatures.drop(int(self.items.signature[slot]))
         else:
-            self._append_live(slot)
+            self._lineup.append(slot)
+            self._show_lineup()
             self.items.born[slot] = self._births
             self.items.neighbours.chosen[slot] = 0
             if len(self.items.trends.rate):
                 enter(self.items.trends, slot, clock)
+                self._lineup.follow(self.items.trends, slot)
             self._births += 1
             self._unsorted += 1
         self.attributes[slot], self.notes[slot] = attributes, note
@@ -134,12 +134,9 @@ class Catalogue:
         self.items.trends.level[slot] = NO_COUNT
         take_out(self.items.neighbours, slot)
         self.attributes[slot], self.notes[slot] = {}, ()
-        self._live -= 1
-        for column in self._scan:  # the last one takes the place
-            column[self._position[slot]] = column[self._live]
-        self._position[self._scan[0][self._live]] = self._position[slot]
+        self._lineup.remove(slot)
         self.items = self.items._replace(shared=self._signatures.view())
-        self._show_scan()
+        self._show_lineup()
         return place
 
     def mark(self, item: str) -> Mark | None:
@@ -177,17 +174,13 @@ class Catalogue:
 
     def settle(self, theta: Theta) -> None:
         """After items came or went for good: choose the index by the counts, and sort what the scan reads."""
-        signatures, items = len(self._signatures), self._live
+        signatures, items = len(self._signatures), len(self)
         wanted = signatures > items * (FEW_SIGNATURES if self.materialised else MANY_SIGNATURES)
         if wanted != self.materialised:
             self.materialised = wanted
             self.rebuild(theta)
         if self._unsorted > 64 + items // 8:
-            # In the order of the id columns: neighbours are read together, and memory is read forwards.
-            order = np.argsort(self.items.live_own, kind="stable")
-            for column in self._scan:
-                column[:items] = column[order]
-            self._position[self.items.live] = np.arange(items, dtype=np.int32)
+            self._lineup.sort()
             self._unsorted = 0
 
     def touch(self, theta: Theta, columns: Integers) -> None:
@@ -206,10 +199,12 @@ class Catalogue:
         """One more choice of an item, at this clock, for its trends."""
         if len(self.items.trends.rate):
             _count_touch(self.items.trends, slot, clock)
+            self._lineup.follow(self.items.trends, slot)
 
     def adopt(self, trends: Trends) -> None:
         """Take over trends that were counted on a copy."""
         self.items = self.items._replace(trends=trends)
+        self._lineup.follow_all(trends)
 
     def count_neighbours(self, slot: int, past: Integers) -> None:
         """One more choice of an item, after these, for its neighbours."""
@@ -239,14 +234,14 @@ class Catalogue:
 
     def scores(self, theta: Theta, factors: Floats, clock: int, person: Person) -> Floats:
         """What every live item adds to the score of a request that folds to this vector, in the order of the scan."""
-        scores = self._index.scores(theta, self.items, factors, clock)
+        scores = self._index.scores(theta, self.items, self._live, factors, clock)
         if len(person.past):
-            _add_ties(theta, self.items.neighbours, person, self.items.live, self._position, scores)
+            _add_ties(theta, self.items.neighbours, person, self.items.live, self._lineup.position, scores)
         return scores
 
     def top(self, scores: Floats, offset: float, barred: Flags, n: int) -> Integers:
         """Positions in the scan of the best n that are not barred; the offset is the request's own part of the scores."""
-        return _best(scores, self.items, barred, Merit(self._rank_rule, offset), min(n, self._live))
+        return _best(scores, self.items, barred, Merit(self._rank_rule, offset), min(n, len(self)))
 
     def rank(self, scores: Floats, offset: float, barred: Flags, slot: int) -> Rank:
         """Where a live item stands among those not barred and itself."""
@@ -323,7 +318,7 @@ class Catalogue:
             raise ValueError("the arrays of the catalogue do not fit together")
         ends, held = np.cumsum(lengths), []
         for slot in live.tolist():
-            self._append_live(slot)
+            self._lineup.append(slot)
             self._describe(slot, int(own_columns[slot]), int(signature[slot]))
             own = slice(ends[slot] - lengths[slot], ends[slot])
             held.append((int(signature[slot]), Sparse(shared[own], value[own])))
@@ -334,6 +329,8 @@ class Catalogue:
         self.items.born[:slots] = born
         self._births, self._unsorted = document["births"], document["unsorted"]
         self._restore_trends(slots, arrays)
+        self._lineup.follow_all(self.items.trends)
+        self._show_lineup()
         neighbours = restored(self.items.neighbours, slots, live, arrays)
         self.items = self.items._replace(shared=self._signatures.view(), neighbours=neighbours)
         self.materialised = bool(document["materialised"])
@@ -364,26 +361,16 @@ class Catalogue:
         neighbours = with_slot(items.neighbours, slot)
         own, signature = grown(items.own, slot + 1, -1), grown(items.signature, slot + 1, -1)
         own[slot] = signature[slot] = -1
-        self._position = grown(self._position, slot + 1)
         born = grown(items.born, slot + 1)
         born[slot] = 0
         self.items = items._replace(own=own, signature=signature, born=born, trends=trends, neighbours=neighbours)
         return slot
 
-    def _append_live(self, slot: int) -> None:
-        self._position[slot] = self._live
-        self._live += 1
-        self._scan = tuple(grown(column, self._live) for column in self._scan)
-        self._scan[0][self._position[slot]] = slot
-        self._show_scan()
-
     def _describe(self, slot: int, own: int, signature: int) -> None:
         """Write down a live item's id column and signature, where learning and where the scan look for them."""
-        _, live_own, live_signature = self._scan
-        position = self._position[slot]
-        self.items.own[slot] = live_own[position] = own
-        self.items.signature[slot] = live_signature[position] = signature
+        self.items.own[slot], self.items.signature[slot] = own, signature
+        self._lineup.describe(slot, own, signature)
 
-    def _show_scan(self) -> None:
-        live, own, signature = (column[: self._live] for column in self._scan)
-        self.items = self.items._replace(live=live, live_own=own, live_signature=signature)
+    def _show_lineup(self) -> None:
+        self._live = self._lineup.view()
+        self.items = self.items._replace(live=self._live.slot)

@@ -20,7 +20,7 @@ from coldstream.catalogue.scan import (
     score_materialised,
     score_signatures,
 )
-from coldstream.catalogue.shapes import Items
+from coldstream.catalogue.shapes import Items, Live
 from coldstream.model.compiled import direct
 from coldstream.model.shapes import Theta
 
@@ -44,8 +44,8 @@ class Index(Protocol):
     def prepare(self, theta: Theta, items: Items, /) -> None:
         """There may be more signatures, slots and columns than before."""
 
-    def scores(self, theta: Theta, items: Items, factors: Floats, clock: int) -> Floats:
-        """What every live item adds to a request's own part of the score, in the order of `items.live`."""
+    def scores(self, theta: Theta, items: Items, live: Live, factors: Floats, clock: int) -> Floats:
+        """What every live item adds to a request's own part of the score, in the order of the scan."""
 
 
 class SignatureIndex:
@@ -56,13 +56,14 @@ class SignatureIndex:
 
     def __init__(self, sign: float, factors: int) -> None:
         self._sign = sign
-        self.folded = Folded(np.zeros((0, factors), np.float32), np.zeros(0, np.float32))
+        self._room = self.folded = Folded(np.zeros((0, factors), np.float32), np.zeros(0, np.float32))
         self._dirty = np.zeros(0, np.uint8)
         self._stale = np.zeros(0, np.int32)
 
     def prepare(self, _theta: Theta, items: Items, /) -> None:
         rows = len(items.shared.start)
-        self.folded = Folded(grown(self.folded.vector, rows), grown(self.folded.bias, rows))
+        self._room = Folded(grown(self._room.vector, rows), grown(self._room.bias, rows))
+        self.folded = Folded(self._room.vector[:rows], self._room.bias[:rows])
         self._dirty, self._stale = grown(self._dirty, rows), grown(self._stale, rows)
 
     def put(self, theta: Theta, items: Items, slot: int) -> None:
@@ -80,9 +81,9 @@ class SignatureIndex:
         found = _refresh_signatures(theta, self._sign, items.shared, columns, self._dirty, self._stale, self.folded)
         return self._stale[:found]
 
-    def scores(self, theta: Theta, items: Items, factors: Floats, clock: int) -> Floats:
-        out = np.empty(len(items.live), np.float32)
-        _score_signatures(theta, self._sign, items, self.folded, factors, clock, out)
+    def scores(self, theta: Theta, items: Items, live: Live, factors: Floats, clock: int) -> Floats:
+        out = np.empty(len(live.slot), np.float32)
+        _score_signatures(theta, self._sign, items.trends, live, self.folded, factors, clock, out)
         return out
 
 
@@ -134,9 +135,9 @@ class MaterialisedIndex:
         _fold_items_of(theta, self._sign, items, stale, self._listed, folded, self._folded)
         _fold_items_owning(theta, self._sign, items, columns, self._slot_of, folded, self._folded)
 
-    def scores(self, theta: Theta, items: Items, factors: Floats, clock: int) -> Floats:
-        out = np.empty(len(items.live), np.float32)
-        _score_materialised(theta, self._sign, items, self._folded, factors, clock, out)
+    def scores(self, theta: Theta, items: Items, live: Live, factors: Floats, clock: int) -> Floats:
+        out = np.empty(len(live.slot), np.float32)
+        _score_materialised(theta, self._sign, items.trends, live, self._folded, factors, clock, out)
         return out
 
     def _list(self, slot: int, signature: int) -> None:

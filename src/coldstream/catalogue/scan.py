@@ -10,8 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from coldstream.arrays import Flags, Floats, Integers
-from coldstream.catalogue.shapes import Items, Shared
-from coldstream.catalogue.trends import counted_value, trend_value
+from coldstream.catalogue.shapes import Items, Live, Shared, Trends
 from coldstream.model.compiled import scan_inlined, scan_kernel
 from coldstream.model.shapes import Theta
 
@@ -143,10 +142,12 @@ def refresh_signatures(
 
 
 @scan_kernel
-def score_signatures(theta: Theta, sign: float, items: Items, folded: Folded, q: Floats, clock: int, out: Floats) -> None:
+def score_signatures(
+    theta: Theta, sign: float, trends: Trends, live: Live, folded: Folded, q: Floats, clock: int, out: Floats
+) -> None:
     """[B_σ + ⟨q, G_σ⟩] + w_i + ⟨v_i, q + G_σ⟩ for every live item, one query vector per signature."""
     G = folded.vector
-    P, k = len(items.shared.start), G.shape[1]
+    P, k = len(folded.bias), G.shape[1]
     Q = np.empty((P, k), np.float32)
     base = np.empty(P, np.float32)
     for s in range(P):
@@ -155,9 +156,10 @@ def score_signatures(theta: Theta, sign: float, items: Items, folded: Folded, q:
             product += q[f] * G[s, f]
             Q[s, f] = q[f] + G[s, f]
         base[s] = folded.bias[s] + product
+    _start_with_trends(theta, trends, live, clock, out)
     diagonal = np.float32(0.5 + 0.5 * sign)
-    for n in range(len(items.live)):
-        s, i = items.live_signature[n], items.live_own[n]
+    for n in range(len(out)):
+        s, i = live.signature[n], live.own[n]
         score = base[s]
         if i >= 0:
             score += theta.w[i]
@@ -167,56 +169,80 @@ def score_signatures(theta: Theta, sign: float, items: Items, folded: Folded, q:
             else:
                 for f in range(k):
                     score += theta.V[i, f] * (Q[s, f] + diagonal * theta.V[i, f])
-        out[n] = score
-    if len(items.trends.rate):
-        _add_trends(theta, sign, items, Q, q, items.live_signature, clock, out)
+        out[n] += score
+    if trends.interacting:
+        _add_interacting(theta, sign, trends, live, Q, q, live.signature, clock, out)
 
 
 @scan_kernel
-def score_materialised(theta: Theta, sign: float, items: Items, folded: Folded, q: Floats, clock: int, out: Floats) -> None:
+def score_materialised(
+    theta: Theta, sign: float, trends: Trends, live: Live, folded: Folded, q: Floats, clock: int, out: Floats
+) -> None:
     """b_i + ⟨q, z_i⟩ for every live item."""
     Z = folded.vector
     k = Z.shape[1]
-    for n in range(len(items.live)):
-        slot = items.live[n]
+    _start_with_trends(theta, trends, live, clock, out)
+    for n in range(len(out)):
+        slot = live.slot[n]
         score = folded.bias[slot]
         for f in range(k):
             score += q[f] * Z[slot, f]
-        out[n] = score
-    if len(items.trends.rate):
-        _add_trends(theta, sign, items, Z, q, items.live_signature[:0], clock, out)
+        out[n] += score
+    if trends.interacting:
+        _add_interacting(theta, sign, trends, live, Z, q, live.signature[:0], clock, out)
 
 
 @scan_inlined
-def _add_trends(
-    theta: Theta, sign: float, items: Items, rest: Floats, q: Floats, row: Integers, clock: int, out: Floats
+def _start_with_trends(theta: Theta, trends: Trends, live: Live, clock: int, out: Floats) -> None:
+    """Write what the trends add by themselves, Σ r w; without a branch, so that it runs on vectors."""
+    elapsed = np.empty(len(out), np.float32)
+    for n in range(len(out)):
+        elapsed[n] = np.float32(clock - live.clock[n])
+        out[n] = np.float32(0.0)
+    for h in range(len(trends.rate)):
+        w, rate, fade, guess = theta.w[trends.column[h]], trends.rate[h], np.float32(trends.fade), trends.guess[h]
+        level = live.level[h]
+        for n in range(len(out)):
+            out[n] += w * _heat(level[n], rate, live.untried[n], guess, fade, elapsed[n])
+
+
+@scan_inlined
+def _heat(
+    level: np.float32, rate: np.float32, untried: np.float32, guess: np.float32, fade: np.float32, elapsed: np.float32
+) -> np.float32:
+    """A trend's value: that of the count, and where there is none, that of the guess. Without a count the level is −∞."""
+    counted, guessed = level - rate * elapsed, guess - fade * elapsed
+    return np.float32(max(counted, np.float32(0.0)) + untried * max(guessed, np.float32(0.0)))
+
+
+@scan_inlined
+def _add_interacting(
+    theta: Theta,
+    sign: float,
+    trends: Trends,
+    live: Live,
+    rest: Floats,
+    q: Floats,
+    row: Integers,
+    clock: int,
+    out: Floats,
 ) -> None:
-    """What the trends add: r w, and with factors r ⟨v, all the rest of x⟩ and the pairs among trends.
+    """What trends with factors add to that: r ⟨v, all the rest of x⟩ and the pairs among trends.
 
     `rest` holds, per signature, q + G (then the item's own vector is still to add) or, per slot, z (then q is).
     """
-    trends = items.trends
     H, k = len(trends.rate), rest.shape[1]
-    for n in range(len(items.live)):
-        slot = items.live[n]
-        for h in range(H):
-            out[n] += counted_value(trends, slot, h, clock) * theta.w[trends.column[h]]
-    for n in range(len(items.live)):  # apart from the loop before, which has no branch and runs on vectors
-        slot = items.live[n]
-        if trends.times[slot] == 0:
-            for h in range(H):
-                out[n] += trend_value(trends, slot, h, clock) * theta.w[trends.column[h]]
-    if not trends.interacting:
-        return
+    fade = np.float32(trends.fade)
     total = np.empty(k, np.float32)
     itself = np.float32(0.5 + 0.5 * sign)
-    for n in range(len(items.live)):
-        slot, i = items.live[n], items.live_own[n]
+    for n in range(len(out)):
+        i = live.own[n]
+        elapsed = np.float32(clock - live.clock[n])
         score = np.float32(0.0)
         for f in range(k):
             total[f] = np.float32(0.0)
         for h in range(H):
-            r = trend_value(trends, slot, h, clock)
+            r = _heat(live.level[h, n], trends.rate[h], live.untried[n], trends.guess[h], fade, elapsed)
             for f in range(k):
                 a = r * theta.V[trends.column[h], f]
                 score += a * (total[f] + itself * a)
@@ -229,5 +255,5 @@ def _add_trends(
                     score += total[f] * theta.V[i, f]
         else:
             for f in range(k):
-                score += total[f] * (q[f] + rest[slot, f])
+                score += total[f] * (q[f] + rest[live.slot[n], f])
         out[n] += score

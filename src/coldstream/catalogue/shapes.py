@@ -4,7 +4,7 @@ Shapes: I slots (one per item ever put), L live items, P signatures, H trends, E
     own, signature (I,)              an item's id column (−1: none) and its signature (−1: not live)
     start, length (P,)               a signature's entries in column, value (pool,)
     head (d,), following, owner (n,) linked lists: column → the signatures that contain it
-    live, live_own, live_signature (L,)  slots in the order of the scan, and what the scan reads of them
+    live (L,)                        slots in the order of the scan
     born (I,)                        the order of registration
 """
 
@@ -64,6 +64,17 @@ class Person(NamedTuple):
     times: Integers  # … and how often each entry counts
 
 
+class Live(NamedTuple):
+    """What the scan reads of the live items, in its order."""
+
+    slot: Integers  # (L,)
+    own: Integers  # (L,)
+    signature: Integers  # (L,)
+    level: Floats  # (H, L or more): of the trends, −∞ for an untried item
+    clock: Longs  # (L,)
+    untried: Floats  # (L,): 1 for an untried item, 0 for others
+
+
 class Items(NamedTuple):
     """The catalogue as kernels see it."""
 
@@ -71,8 +82,6 @@ class Items(NamedTuple):
     signature: Integers
     born: Longs
     live: Integers
-    live_own: Integers
-    live_signature: Integers
     shared: Shared
     trends: Trends
     neighbours: Neighbours
