@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coldstream.arrays import Doubles, Integers, frozen, plain
-from coldstream.catalogue.filters import Predicate, barred_slots
+from coldstream.catalogue.filters import NOTHING_BARRED, Predicate, barred_slots
 from coldstream.catalogue.ranking import Rank
 from coldstream.config import Hyperparameters
 from coldstream.errors import InvalidInput, InvalidSnapshot, UnknownId, shown
@@ -33,6 +34,10 @@ class Recommendation(NamedTuple):
 
     item: str
     score: float
+
+
+# What Recommendation(item, score) does, without a call into Python for each: a list is made for every request.
+_recommendation = partial(tuple.__new__, Recommendation)
 
 
 class Size(NamedTuple):
@@ -222,12 +227,12 @@ class Recommender:
         """
         n = _counted("n", n)
         x, asking = self._request(user, context, time, attributes)
-        catalogue = self._known.catalogue
-        barred = barred_slots(catalogue, self._known.encoder, self._left_out(asking, exclude_seen), allow, deny, where)
+        catalogue, had, barred = self._known.catalogue, self._left_out(asking, exclude_seen), NOTHING_BARRED
+        if not (allow is None and deny is None and where is None):
+            barred = barred_slots(catalogue, self._known.encoder, had, allow, deny, where)
         own, scores = self._known.scores(x, asking)
-        best = catalogue.top(scores, own, barred, n)
-        slots, added = catalogue.items.live[best].tolist(), scores[best].tolist()
-        return [Recommendation(catalogue.ids[slot], own + more) for slot, more in zip(slots, added, strict=True)]
+        slots, totals = catalogue.top(scores, own, barred, had, n)
+        return list(map(_recommendation, zip(map(catalogue.ids.__getitem__, slots), totals, strict=True)))
 
     def rank(
         self,

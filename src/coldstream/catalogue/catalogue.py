@@ -239,9 +239,16 @@ class Catalogue:
             _add_ties(theta, self.items.neighbours, person, self.items.live, self._lineup.position, scores)
         return scores
 
-    def top(self, scores: Floats, offset: float, barred: Flags, n: int) -> Integers:
-        """Positions in the scan of the best n that are not barred; the offset is the request's own part of the scores."""
-        return _best(scores, self.items, barred, Merit(self._rank_rule, offset), min(n, len(self)))
+    def top(self, scores: Floats, offset: float, barred: Flags, had: Integers, n: int) -> tuple[list[int], list[float]]:
+        """Slots and whole scores of the best n neither barred nor had; the offset is the request's own part of the scores.
+
+        Where `barred` is empty, nothing is.
+        """
+        n = min(n, len(self))
+        slots, totals = np.empty(n, np.int32), np.empty(n, np.float64)
+        items = self.items
+        found = _best(scores, items.live, items.born, barred, had, Merit(self._rank_rule, offset), slots, totals)
+        return slots[:found].tolist(), totals[:found].tolist()
 
     def rank(self, scores: Floats, offset: float, barred: Flags, slot: int) -> Rank:
         """Where a live item stands among those not barred and itself."""

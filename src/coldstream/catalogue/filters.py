@@ -16,6 +16,9 @@ Predicate: TypeAlias = Mapping[str, Any] | Callable[[Mapping[str, Any]], bool]
 """`{"genre": "Action"}`, `{"genre": ["Action", "War"]}` (any of), or a function of an item's attributes."""
 
 
+NOTHING_BARRED: Flags = np.zeros(0, np.uint8)
+
+
 def barred_slots(
     catalogue: Catalogue,
     encoder: Encoder,

@@ -33,17 +33,32 @@ def _merit(rule: Merit, score: float) -> float:
 
 
 @kernel
-def best(scores: Floats, items: Items, barred: Flags, rule: Merit, n: int) -> Integers:
-    """Positions in `live` of the best n that are not barred, best first; ties go to the earlier registration."""
-    live, born = items.live, items.born
+def best(
+    scores: Floats,
+    live: Integers,
+    born: Longs,
+    barred: Flags,
+    had: Integers,
+    rule: Merit,
+    slots: Integers,
+    totals: Doubles,
+) -> int:
+    """Slots and whole scores of the best of all that are neither barred nor had, best first, as many as there is room for.
+
+    Ties go to the earlier registration. Where `barred` is empty, nothing is.
+    """
+    out = barred.copy() if len(barred) else np.zeros(len(born), np.uint8)
+    for entry in range(len(had)):
+        out[had[entry]] = 1
+    n = len(slots)
     merit = np.empty(n, np.float64)
     place = np.empty(n, np.int32)
     birth = np.empty(n, np.int64)
     heap = Heap(merit, birth, place)  # with the worst at the root
-    size = 0
+    size, worst = 0, -np.inf
     for position in range(len(live)):
         m = _merit(rule, scores[position])
-        if (size == n and m < merit[0]) or barred[live[position]]:
+        if m < worst or out[live[position]]:
             continue
         b = born[live[position]]
         if size < n:
@@ -51,12 +66,15 @@ def best(scores: Floats, items: Items, barred: Flags, rule: Merit, n: int) -> In
             size += 1
         elif _worse(merit[0], birth[0], m, b):
             _sink(heap, size, m, b, position)
-    ordered = np.empty(size, np.int32)
+        if size == n:
+            worst = merit[0]
+    found = size
     while size > 0:
         size -= 1
-        ordered[size] = place[0]
+        slots[size] = live[place[0]]
+        totals[size] = rule.offset + scores[place[0]]
         _sink(heap, size, merit[size], birth[size], place[size])
-    return ordered
+    return found
 
 
 class Heap(NamedTuple):
