@@ -248,7 +248,9 @@ class Catalogue:
         slots, totals = np.empty(n, np.int32), np.empty(n, np.float64)
         items = self.items
         found = _best(scores, items.live, items.born, barred, had, Merit(self._rank_rule, offset), slots, totals)
-        return slots[:found].tolist(), totals[:found].tolist()
+        if found < n:
+            slots, totals = slots[:found], totals[:found]
+        return slots.tolist(), totals.tolist()
 
     def rank(self, scores: Floats, offset: float, barred: Flags, slot: int) -> Rank:
         """Where a live item stands among those not barred and itself."""

@@ -58,8 +58,13 @@ def tally_of(rows: Neighbours, person: Person, slots: Integers) -> Tally:
 
 
 @inlined
+def _choices(rows: Neighbours, slot: int) -> np.float32:
+    return np.float32(max(rows.chosen[slot], 1))
+
+
+@inlined
 def _scale(rows: Neighbours, slot: int) -> np.float32:
-    return np.float32(np.float32(1.0) / np.sqrt(np.float32(max(rows.chosen[slot], 1))))
+    return np.float32(np.float32(1.0) / np.sqrt(_choices(rows, slot)))
 
 
 @inlined
@@ -82,13 +87,13 @@ def ties_of(rows: Neighbours, tally: Tally, slot: int, out: Floats, j: int) -> N
     follows, again = tally.value[row, FOLLOWS], tally.value[row, AGAIN]
     zero = np.float32(0.0)  # few have followed, and few were had: a logarithm costs more than to ask
     out[j, FOLLOWS] = np.log1p(follows) if follows > zero else zero
-    out[j, TOGETHER] = _closeness(rows, slot, tally.value[row, TOGETHER])
+    out[j, TOGETHER] = _closeness(tally.value[row, TOGETHER], _choices(rows, slot))
     out[j, AGAIN] = np.log1p(again) if again > zero else zero
 
 
 @inlined
-def _closeness(rows: Neighbours, slot: int, total: np.float32) -> np.float32:
-    return np.float32(np.sqrt(total / np.sqrt(np.float32(max(rows.chosen[slot], 1)))))
+def _closeness(total: np.float32, chosen: np.float32) -> np.float32:
+    return np.float32(np.sqrt(total / np.sqrt(chosen)))
 
 
 @kernel
@@ -111,13 +116,17 @@ def add_ties(theta: Theta, rows: Neighbours, person: Person, live: Integers, pos
     if rows.column[TOGETHER] >= 0:
         total = np.zeros(len(live), np.float32)
         for n in range(len(past)):
-            one = past[n]
-            scale = _scale(rows, one)
-            for at in range(rows.start[one], rows.start[one] + rows.length[one]):
-                total[position[rows.partner[at]]] += np.float32(rows.together[at]) * scale
+            start, stop = rows.start[past[n]], rows.start[past[n]] + rows.length[past[n]]
+            partner, together, scale = rows.partner[start:stop], rows.together[start:stop], _scale(rows, past[n])
+            for entry in range(len(partner)):
+                # Unsigned, because it is then not asked whether an index counts from the end.
+                total[np.uint32(position[np.uint32(partner[entry])])] += np.float32(together[entry]) * scale
+        chosen = np.empty(len(live), np.float32)  # gathered apart from what runs on vectors
+        for n in range(len(live)):
+            chosen[n] = _choices(rows, live[n])
         weight = theta.w[rows.column[TOGETHER]]
         for n in range(len(live)):
-            scores[n] += weight * _closeness(rows, live[n], total[n])
+            scores[n] += weight * _closeness(total[n], chosen[n])
     if rows.column[FOLLOWS] >= 0 and len(past):
         last, weight = past[-1], theta.w[rows.column[FOLLOWS]]
         for at in range(rows.start[last], rows.start[last] + rows.length[last]):

@@ -51,8 +51,8 @@ def checked_text(what: str, value: str) -> str:
 
 def checked_time(value: object) -> float | None:
     """Seconds since 1970 in UTC, from a number or an aware datetime; None where the time is not known."""
-    if value is None:
-        return None
+    if value is None or (type(value) is float and abs(value) < LATEST):
+        return value
     value = plain(value)
     if isinstance(value, datetime):
         if value.utcoffset() is None:
