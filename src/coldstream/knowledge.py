@@ -23,6 +23,7 @@ from coldstream.features import users as registry
 from coldstream.features.encoder import Encoder
 from coldstream.features.fields import Again, Field, Follows, Together, Trend
 from coldstream.features.history import Features, Past
+from coldstream.features.portrait import Portrait
 from coldstream.features.schema import SIDES, Schema
 from coldstream.features.sparse import Sparse, joined
 from coldstream.features.users import Seen, User
@@ -76,7 +77,8 @@ class Knowledge:
     def put_user(self, user: str, attributes: Mapping[str, Any], features: Features) -> None:
         """Add a user, or give one other attributes."""
         known = self.users.get(user, NOBODY)
-        self._admit(features)
+        self.encoder.admit(features)
+        self._take_up_fresh()
         self.encoder.vocabulary.commit()
         self.users[user] = User(attributes, features, known.past, known.seen if user in self.users else Seen())
 
@@ -119,9 +121,9 @@ class Knowledge:
         self, user: User, name: str, context: Mapping[str, Any], time: float | None, attributes: Mapping[str, Any] | None
     ) -> Sparse:
         """What a request fixes, in known features: the user, the context and the user's past."""
-        described = user.features
-        if attributes is not None:
-            described = self.encoder.describe_user(name, {**user.attributes, **attributes})
+        if attributes is None:
+            return self.encoder.encode_after(self._portrait(user), self.encoder.describe_moment(context, time))
+        described = self.encoder.describe_user(name, {**user.attributes, **attributes})
         return self.encoder.encode(described + self.encoder.describe_context(context, time, user.past))
 
     def with_item(self, x: Sparse, slot: int, user: User) -> Sparse:
@@ -208,13 +210,22 @@ class Knowledge:
         if event.context and (new := self.encoder.undeclared(event.context)):
             self.encoder.add_context(new)
             self.machine.take_up()
-        user = self.users.get(event.user)
-        described = self.encoder.describe_user(event.user, {}) if user is None else user.features
-        past = NOBODY.past if user is None else user.past
-        x = self._admit(described + self.encoder.describe_context(event.context, event.time, past))
+        x = self._admit_context(event)
         if event.item not in self.catalogue:
             self._put_item(event.item, {}, [])
         return x, self.catalogue.slot(event.item)
+
+    def _admit_context(self, event: Event) -> Sparse:
+        user = self.users.get(event.user)
+        if user is not None and (portrait := self._portrait(user)).complete:
+            moment = self.encoder.describe_moment(event.context, event.time)
+            x = self.encoder.admit_after(portrait, moment)
+        else:
+            described = self.encoder.describe_user(event.user, {}) if user is None else user.features
+            past = NOBODY.past if user is None else user.past
+            x = self.encoder.admit(described + self.encoder.describe_context(event.context, event.time, past))
+        self._take_up_fresh()
+        return x
 
     def most_touched(self, context: int) -> int:
         """The most columns one update can touch."""
@@ -268,18 +279,15 @@ class Knowledge:
             raise ValueError("a trend has a clock of the future")
         return known
 
-    def _admit(self, features: Features) -> Sparse:
-        x = self.encoder.admit(features)
+    def _take_up_fresh(self) -> None:
         if self.encoder.vocabulary.fresh:
             self.machine.take_up()
-        return x
 
     def _put_item(self, item: str, attributes: Mapping[str, Any], features: Features) -> None:
         shared = self.encoder.admit(features)
         feature, place = self.encoder.own_feature("item", item), self.catalogue.neighbourhood(shared)
         own = -1 if feature is None else self.encoder.vocabulary.admit_near(*feature, place)
-        if self.encoder.vocabulary.fresh:
-            self.machine.take_up()
+        self._take_up_fresh()
         note = self.encoder.history.note(item, attributes)
         self.catalogue.put(self.machine.parameters.theta, item, own, shared, attributes, note, self.events)
 
@@ -290,7 +298,20 @@ class Knowledge:
 
     def person(self, user: User) -> Person:
         """What a user did so far, in slots."""
-        return Person(self._window(user.past), user.seen.slots(), user.seen.times())
+        return Person(self._portrait(user).window, user.seen.slots(), user.seen.times())
+
+    def _portrait(self, user: User) -> Portrait:
+        """What a user brings to every request. Kept with the user, where it can be neither seen nor wrong."""
+        history, departures = self.encoder.history, self.encoder.vocabulary.departures
+        kept = user.portrait
+        if kept is not None and kept.holds(user.past, history, departures):
+            return kept
+        features = user.features + history.features(user.past)
+        x, window = self.encoder.encode(features), self._window(user.past)
+        complete = len(x.column) == len(features)
+        portrait = Portrait(x.column.tobytes(), x.value.tobytes(), window, user.past, history, departures, complete)
+        user.portrait = portrait
+        return portrait
 
     def _window(self, past: Past) -> Integers:
         """The slots of those of a user's last items whose neighbours count, each once, the latest at the end."""

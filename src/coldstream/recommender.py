@@ -370,6 +370,8 @@ def _checked(event: object) -> Event:
 
 
 def _counted(what: str, value: object) -> int:
+    if type(value) is int and value > 0:
+        return value
     number = plain(value)
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
         raise InvalidInput(f"{what} must be a whole number of 1 or more, got {shown(value)}")

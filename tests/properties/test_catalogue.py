@@ -30,6 +30,7 @@ from coldstream import (
     Trend,
 )
 from coldstream.catalogue import catalogue
+from coldstream.knowledge import NOBODY
 from conftest import bits
 
 USERS = [f"u{n}" for n in range(4)]
@@ -150,6 +151,18 @@ class CatalogueMachine(RuleBasedStateMachine):
                 assert score == pytest.approx(truth[item], abs=scale)
                 assert recommender.predict(user, item, time=self.time) == pytest.approx(truth[item], abs=scale)
             self.check_order(user, listed, truth, scale)
+
+    @invariant()
+    def a_portrait_that_is_kept_is_the_one_that_would_be_made(self) -> None:
+        known, asked = self.recommender._known, [*USERS, "stranger", None]
+        answers = [self.recommender.recommend(user, time=self.time) for user in asked]
+        people = [*known.users.values(), NOBODY]
+        kept = [person.portrait for person in people]
+        for person in people:
+            person.portrait = None
+        assert [self.recommender.recommend(user, time=self.time) for user in asked] == answers
+        for person, portrait in zip(people, kept, strict=True):  # the old ones have to survive what comes next, or not
+            person.portrait = portrait
 
     def check_order(self, user: str | None, listed: list, truth: dict[str, float], scale: float) -> None:
         closest = self.recommender.hyperparameters.rank == "closest-to-1"

@@ -24,8 +24,9 @@ from coldstream.features.fields import (
     Trend,
 )
 from coldstream.features.history import Features, History, Past
+from coldstream.features.portrait import Portrait
 from coldstream.features.schema import SIDES, Schema
-from coldstream.features.sparse import Sparse, sparse
+from coldstream.features.sparse import Sparse, continued, sparse
 from coldstream.features.vocabulary import Vocabulary
 
 
@@ -74,7 +75,11 @@ class Encoder:
 
     def describe_context(self, context: Mapping[str, Any], time: float | None, past: Past) -> Features:
         """The features of a request or an event: its context, its time, and the user's past before it."""
-        features = self.history.features(past)
+        return self.history.features(past) + self.describe_moment(context, time)
+
+    def describe_moment(self, context: Mapping[str, Any], time: float | None) -> Features:
+        """The same without the user's past."""
+        features: Features = []
         if time is not None:
             features += [(number, TIME_PARTS[part](time), 1.0) for number, part in self._times]
         if context:
@@ -99,16 +104,30 @@ class Encoder:
 
     def admit(self, features: Features) -> Sparse:
         """The sparse vector of named features; what is new gets a column."""
-        admit = self.vocabulary.admit
-        return sparse([admit(field, value) for field, value, _ in features], [weight for _, _, weight in features])
+        return sparse(*self._admitted(features))
+
+    def admit_after(self, portrait: Portrait, features: Features) -> Sparse:
+        """The same after what a portrait holds."""
+        return continued(portrait.column, portrait.value, *self._admitted(features))
 
     def encode(self, features: Features) -> Sparse:
         """The sparse vector of named features; what is unknown is left out."""
+        return sparse(*self._known(features))
+
+    def encode_after(self, portrait: Portrait, features: Features) -> Sparse:
+        """The same after what a portrait holds."""
+        return continued(portrait.column, portrait.value, *self._known(features))
+
+    def _admitted(self, features: Features) -> tuple[list[int], list[float]]:
+        admit = self.vocabulary.admit
+        return [admit(field, value) for field, value, _ in features], [weight for _, _, weight in features]
+
+    def _known(self, features: Features) -> tuple[list[int], list[float]]:
         find = self.vocabulary.find
         columns = [find(field, value) for field, value, _ in features]
         if None in columns:
             features = [feature for feature, column in zip(features, columns, strict=True) if column is not None]
-        return sparse([column for column in columns if column is not None], [weight for _, _, weight in features])
+        return [column for column in columns if column is not None], [weight for _, _, weight in features]
 
     def undeclared(self, context: Mapping[str, Any]) -> list[Field]:
         """The fields that an event's context asks for and nobody declared; where there are any, all of it is checked."""

@@ -1,5 +1,6 @@
 """A sparse vector."""
 
+from array import array
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -18,6 +19,13 @@ class Sparse(NamedTuple):
 def sparse(columns: Sequence[int], values: Sequence[float]) -> Sparse:
     """The sparse vector of parallel lists."""
     return Sparse(np.array(columns, np.int32), np.array(values, np.float32))
+
+
+def continued(column: bytes, value: bytes, columns: Sequence[int], values: Sequence[float]) -> Sparse:
+    """The sparse vector of what was packed before, and of parallel lists after it."""
+    # Several times as fast as to join arrays this short; and a bytearray, because kernels know no arrays that are read-only.
+    packed, weights = bytearray(column) + array("i", columns), bytearray(value) + array("f", values)
+    return Sparse(np.frombuffer(packed, np.int32), np.frombuffer(weights, np.float32))
 
 
 def joined(*parts: Sparse) -> Sparse:

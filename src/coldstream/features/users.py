@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from coldstream.arrays import Integers, checked_columns, grown
 from coldstream.features.history import Features, Past
+from coldstream.features.portrait import Portrait
 
 
 class Seen:
@@ -50,15 +51,16 @@ _NONE = np.zeros(0, np.int32)
 
 
 class User:
-    """One user: attributes as given, the features they make, the past, and the items had."""
+    """One user: attributes as given, the features they make, the past, and the items had; and what follows from them."""
 
-    __slots__ = ("attributes", "features", "past", "seen")
+    __slots__ = ("attributes", "features", "past", "portrait", "seen")
 
     def __init__(self, attributes: Mapping[str, Any], features: Features, past: Past, seen: Seen) -> None:
         self.attributes = attributes
         self.features = features
         self.past = past
         self.seen = seen
+        self.portrait: Portrait | None = None
 
 
 def state(users: Mapping[str, User]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

@@ -32,6 +32,8 @@ class Vocabulary:
     def __init__(self) -> None:
         self.fields: list[str] = []
         self.fresh: list[Admission] = []
+        self.departures = 0
+        """How often a feature has lost its column: as long as it is the same, columns once found stand for the same."""
         self._columns: list[dict[str, int]] = []
         self._numbers: dict[str, int] = {}
         self._field_of = array("i")  # −1 for a gap
@@ -128,6 +130,7 @@ class Vocabulary:
 
     def _vacate(self, field: int, value: str) -> int:
         column = self._columns[field].pop(value)
+        self.departures += 1
         self._field_of[column], self._value_of[column] = -1, None
         return column
 

@@ -1,0 +1,61 @@
+"""A portrait is kept for as long as it would be made the same again, and no longer."""
+
+import math
+
+import pytest
+
+from coldstream import Diverged, Event, Id, LastItem, Recommendation, Recommender, Schema
+
+
+def small(schema: Schema) -> Recommender:
+    recommender = Recommender(schema, seed=3, history=0, trends=(), neighbours=0, factors=4, negatives=2)
+    for n in range(6):
+        recommender.put_item(f"i{n}")
+    return recommender
+
+
+def answer_without_portrait(recommender: Recommender, user: str) -> list[Recommendation]:
+    recommender._known.users[user].portrait = None
+    return recommender.recommend(user)
+
+
+def test_it_does_not_outlive_columns_that_were_taken_back() -> None:
+    """The update made a portrait of features that it had just admitted, and another feature got their columns."""
+    recommender = small(Schema(context=[LastItem()]))
+    recommender.learn(Event("u", "i1"))
+    theta = recommender._known.machine.parameters.theta
+    sane, theta.w0[0] = float(theta.w0[0]), math.inf
+    with pytest.raises(Diverged):
+        recommender.learn(Event("u", "i2"))
+    theta.w0[0] = sane
+    for n in range(4):
+        recommender.learn(Event(f"v{n}", "i3"))
+    kept = recommender.recommend("u")
+    assert kept == answer_without_portrait(recommender, "u")
+
+
+def test_it_does_not_outlive_the_fields_of_the_history() -> None:
+    recommender = small(Schema(user=[Id()], context=[LastItem()]))
+    for item in ("i1", "i2", "i1"):
+        for user in ("u", "v"):
+            recommender.learn(Event(user, item))
+    recommender.recommend("u")
+    recommender.add_context(LastItem("previous"))
+    for n in range(5):
+        recommender.learn(Event("v", f"i{n % 3}"))
+    kept = recommender.recommend("u")
+    assert kept == answer_without_portrait(recommender, "u")
+
+
+def test_it_is_kept_while_others_learn() -> None:
+    recommender = small(Schema())
+    for user in ("u", "v"):
+        recommender.learn(Event(user, "i1"))
+    recommender.recommend("u")
+    portrait = recommender._known.users["u"].portrait
+    recommender.learn(Event("w", "i2"))
+    recommender.recommend("u")
+    assert recommender._known.users["u"].portrait is portrait
+    recommender.learn(Event("u", "i2"))
+    recommender.recommend("u")
+    assert recommender._known.users["u"].portrait is not portrait
