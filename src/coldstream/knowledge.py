@@ -217,9 +217,9 @@ class Knowledge:
 
     def _admit_context(self, event: Event) -> Sparse:
         user = self.users.get(event.user)
-        if user is not None and (portrait := self._portrait(user)).complete:
-            moment = self.encoder.describe_moment(event.context, event.time)
-            x = self.encoder.admit_after(portrait, moment)
+        kept = None if user is None else self._kept(user)
+        if kept is not None:
+            x = self.encoder.admit_after(kept, self.encoder.describe_moment(event.context, event.time))
         else:
             described = self.encoder.describe_user(event.user, {}) if user is None else user.features
             past = NOBODY.past if user is None else user.past
@@ -298,20 +298,28 @@ class Knowledge:
 
     def person(self, user: User) -> Person:
         """What a user did so far, in slots."""
-        return Person(self._portrait(user).window, user.seen.slots(), user.seen.times())
+        kept = self._kept(user)
+        window = self._window(user.past) if kept is None else kept.window
+        return Person(window, user.seen.slots(), user.seen.times())
 
     def _portrait(self, user: User) -> Portrait:
         """What a user brings to every request. Kept with the user, where it can be neither seen nor wrong."""
-        history, departures = self.encoder.history, self.encoder.vocabulary.departures
-        kept = user.portrait
-        if kept is not None and kept.holds(user.past, history, departures):
+        kept = self._kept(user)
+        if kept is not None:
             return kept
+        history, departures = self.encoder.history, self.encoder.vocabulary.departures
         features = user.features + history.features(user.past)
         x, window = self.encoder.encode(features), self._window(user.past)
         complete = len(x.column) == len(features)
         portrait = Portrait(x.column.tobytes(), x.value.tobytes(), window, user.past, history, departures, complete)
         user.portrait = portrait
         return portrait
+
+    def _kept(self, user: User) -> Portrait | None:
+        """The portrait of a user who has asked since the last event. Learning makes none: it would not outlive the event."""
+        kept = user.portrait
+        holds = kept is not None and kept.holds(user.past, self.encoder.history, self.encoder.vocabulary.departures)
+        return kept if holds else None
 
     def _window(self, past: Past) -> Integers:
         """The slots of those of a user's last items whose neighbours count, each once, the latest at the end."""

@@ -19,8 +19,32 @@ def answer_without_portrait(recommender: Recommender, user: str) -> list[Recomme
     return recommender.recommend(user)
 
 
-def test_it_does_not_outlive_columns_that_were_taken_back() -> None:
-    """The update made a portrait of features that it had just admitted, and another feature got their columns."""
+def test_it_does_not_outlive_the_columns_it_is_made_of() -> None:
+    recommender = small(Schema())
+    for _ in range(3):
+        recommender.learn(Event("u", "i1"))
+    recommender.recommend("u")
+    known = recommender._known
+    known.machine.parameters.release(known.encoder.vocabulary.release(*known.encoder.own_feature("user", "u")))
+    for _ in range(3):
+        recommender.learn(Event("v", "i3"))  # takes the column
+    kept = recommender.recommend("u")
+    assert kept == answer_without_portrait(recommender, "u")
+
+
+def test_what_becomes_known_later_is_part_of_it() -> None:
+    recommender = small(Schema(context=[LastItem()]))
+    recommender.learn(Event("u", "i1"))
+    before = recommender.recommend("u")  # nobody has chosen anything after i1 yet
+    for item in ("i1", "i2"):
+        recommender.learn(Event("v", item))
+    kept = recommender.recommend("u")
+    assert kept != before
+    assert kept == answer_without_portrait(recommender, "u")
+
+
+def test_an_update_that_diverges_leaves_none_behind() -> None:
+    """Else it could be of features that were taken back, whose columns others get."""
     recommender = small(Schema(context=[LastItem()]))
     recommender.learn(Event("u", "i1"))
     theta = recommender._known.machine.parameters.theta
