@@ -1,6 +1,6 @@
 """The whole path on one page: put, train, recommend, learn, explain, forget, save."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -14,6 +14,7 @@ from coldstream.arrays import Doubles, Integers, frozen, plain
 from coldstream.catalogue.filters import NOTHING_BARRED, Predicate, barred_slots
 from coldstream.catalogue.ranking import Rank
 from coldstream.config import Hyperparameters
+from coldstream.crowd import Prepared, best_of_all
 from coldstream.errors import InvalidInput, InvalidSnapshot, UnknownId, shown
 from coldstream.events.event import Event, checked_id, checked_names, checked_time
 from coldstream.features.fields import Field
@@ -233,6 +234,24 @@ class Recommender:
         own, scores = self._known.scores(x, asking)
         slots, totals = catalogue.top(scores, own, barred, had, n)
         return list(map(_recommendation, zip(map(catalogue.ids.__getitem__, slots), totals, strict=True)))
+
+    def prepared(
+        self,
+        user: str | None,
+        n: int,
+        context: Mapping[str, Any] | None,
+        time: float | datetime | None,
+        attributes: Mapping[str, Any] | None,
+        exclude_seen: bool | None,
+    ) -> Prepared:
+        """A request that is to be answered with others, before anything changes."""
+        x, asking = self._request(user, context, time, attributes)
+        excluded = self.schema.exclude_seen if exclude_seen is None else exclude_seen
+        return Prepared(x, asking, _counted("n", n), excluded)
+
+    def recommend_prepared(self, prepared: Sequence[Prepared]) -> list[list[tuple[str, float]]]:
+        """What `recommend` answers to each of several requests, nothing having changed since they were prepared."""
+        return best_of_all(self._known, prepared) if prepared else []
 
     def rank(
         self,

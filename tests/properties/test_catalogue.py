@@ -153,6 +153,22 @@ class CatalogueMachine(RuleBasedStateMachine):
             self.check_order(user, listed, truth, scale)
 
     @invariant()
+    def several_who_ask_together_get_what_each_would_get_alone(self) -> None:
+        asked = [
+            (user, n, None, self.time, None, seen)
+            for user in [*USERS, "stranger", None]
+            for n, seen in ((100, False), (2, None))
+        ]
+        together = self.recommender.recommend_prepared([self.recommender.prepared(*one) for one in asked])
+        for (user, n, _, time, _, seen), found in zip(asked, together, strict=True):
+            alone = self.recommender.recommend(user, n, time=time, exclude_seen=seen)
+            scale = 1e-5 * (1 + max((abs(one.score) for one in alone), default=0))
+            assert [score for _, score in found] == pytest.approx([one.score for one in alone], abs=scale)
+            if n == 100:
+                scores = dict(found)
+                assert scores == {one.item: pytest.approx(one.score, abs=scale) for one in alone}
+
+    @invariant()
     def a_portrait_that_is_kept_is_the_one_that_would_be_made(self) -> None:
         known, asked = self.recommender._known, [*USERS, "stranger", None]
         answers = [self.recommender.recommend(user, time=self.time) for user in asked]

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coldstream.arrays import Doubles, Flags, Floats, Integers, checked_columns, frozen, grown
+from coldstream.catalogue.answers import Scan
 from coldstream.catalogue.index import Index, MaterialisedIndex, SignatureIndex
 from coldstream.catalogue.lineup import Lineup
 from coldstream.catalogue.neighbours import count_choice, restored, take_out, with_room, with_slot
@@ -251,6 +252,11 @@ class Catalogue:
         if found < n:
             slots, totals = slots[:found], totals[:found]
         return slots.tolist(), totals.tolist()
+
+    def scan(self) -> Scan:
+        """What a scan reads besides Θ and the items. It holds until anything changes."""
+        index, position = self._index, self._lineup.position
+        return Scan(self._live, position, index.folded, self.materialised, self._sign, self._rank_rule)
 
     def rank(self, scores: Floats, offset: float, barred: Flags, slot: int) -> Rank:
         """Where a live item stands among those not barred and itself."""

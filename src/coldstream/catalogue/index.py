@@ -47,6 +47,10 @@ class Index(Protocol):
     def scores(self, theta: Theta, items: Items, live: Live, factors: Floats, clock: int) -> Floats:
         """What every live item adds to a request's own part of the score, in the order of the scan."""
 
+    @property
+    def folded(self) -> Folded:
+        """The folded vectors: per signature, or per item."""
+
 
 class SignatureIndex:
     """One folded vector per signature; items' own vectors are read where they are, in Θ.
@@ -56,14 +60,18 @@ class SignatureIndex:
 
     def __init__(self, sign: float, factors: int) -> None:
         self._sign = sign
-        self._room = self.folded = Folded(np.zeros((0, factors), np.float32), np.zeros(0, np.float32))
+        self._room = self._folded = Folded(np.zeros((0, factors), np.float32), np.zeros(0, np.float32))
         self._dirty = np.zeros(0, np.uint8)
         self._stale = np.zeros(0, np.int32)
+
+    @property
+    def folded(self) -> Folded:
+        return self._folded
 
     def prepare(self, _theta: Theta, items: Items, /) -> None:
         rows = len(items.shared.start)
         self._room = Folded(grown(self._room.vector, rows), grown(self._room.bias, rows))
-        self.folded = Folded(self._room.vector[:rows], self._room.bias[:rows])
+        self._folded = Folded(self._room.vector[:rows], self._room.bias[:rows])
         self._dirty, self._stale = grown(self._dirty, rows), grown(self._stale, rows)
 
     def put(self, theta: Theta, items: Items, slot: int) -> None:
@@ -99,6 +107,10 @@ class MaterialisedIndex:
         self._folded = Folded(np.zeros((0, factors), np.float32), np.zeros(0, np.float32))
         self._slot_of = np.full(0, -1, np.int32)  # id column → slot
         self._listed = Listed(*(np.full(0, -1, np.int32) for _ in Listed._fields))
+
+    @property
+    def folded(self) -> Folded:
+        return self._folded
 
     def prepare(self, theta: Theta, items: Items, /) -> None:
         self._signatures.prepare(theta, items)

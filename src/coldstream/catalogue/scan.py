@@ -145,7 +145,25 @@ def refresh_signatures(
 def score_signatures(
     theta: Theta, sign: float, trends: Trends, live: Live, folded: Folded, q: Floats, clock: int, out: Floats
 ) -> None:
-    """[B_σ + ⟨q, G_σ⟩] + w_i + ⟨v_i, q + G_σ⟩ for every live item, one query vector per signature."""
+    """What every live item adds to a request that folds to q, where one vector is folded per signature."""
+    start_with_trends(theta, trends, live, clock, out)
+    add_signatures(theta, sign, trends, live, folded, q, clock, out)
+
+
+@scan_kernel
+def score_materialised(
+    theta: Theta, sign: float, trends: Trends, live: Live, folded: Folded, q: Floats, clock: int, out: Floats
+) -> None:
+    """The same where one vector is folded per item."""
+    start_with_trends(theta, trends, live, clock, out)
+    add_materialised(theta, sign, trends, live, folded, q, clock, out)
+
+
+@scan_inlined
+def add_signatures(
+    theta: Theta, sign: float, trends: Trends, live: Live, folded: Folded, q: Floats, clock: int, out: Floats
+) -> None:
+    """Add [B_σ + ⟨q, G_σ⟩] + w_i + ⟨v_i, q + G_σ⟩ for every live item, with one query vector per signature."""
     G = folded.vector
     P, k = len(folded.bias), G.shape[1]
     Q = np.empty((P, k), np.float32)
@@ -156,7 +174,6 @@ def score_signatures(
             product += q[f] * G[s, f]
             Q[s, f] = q[f] + G[s, f]
         base[s] = folded.bias[s] + product
-    _start_with_trends(theta, trends, live, clock, out)
     diagonal = np.float32(0.5 + 0.5 * sign)
     for n in range(len(out)):
         s, i = live.signature[n], live.own[n]
@@ -174,14 +191,13 @@ def score_signatures(
         _add_interacting(theta, sign, trends, live, Q, q, live.signature, clock, out)
 
 
-@scan_kernel
-def score_materialised(
+@scan_inlined
+def add_materialised(
     theta: Theta, sign: float, trends: Trends, live: Live, folded: Folded, q: Floats, clock: int, out: Floats
 ) -> None:
-    """b_i + ⟨q, z_i⟩ for every live item."""
+    """Add b_i + ⟨q, z_i⟩ for every live item."""
     Z = folded.vector
     k = Z.shape[1]
-    _start_with_trends(theta, trends, live, clock, out)
     for n in range(len(out)):
         slot = live.slot[n]
         score = folded.bias[slot]
@@ -193,7 +209,7 @@ def score_materialised(
 
 
 @scan_inlined
-def _start_with_trends(theta: Theta, trends: Trends, live: Live, clock: int, out: Floats) -> None:
+def start_with_trends(theta: Theta, trends: Trends, live: Live, clock: int, out: Floats) -> None:
     """Write what the trends add by themselves, Σ r w; without a branch, so that it runs on vectors."""
     elapsed = np.empty(len(out), np.float32)
     for n in range(len(out)):

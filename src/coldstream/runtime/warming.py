@@ -25,6 +25,7 @@ def warm_up(schema: Schema, hyperparameters: Hyperparameters) -> None:
             recommender.learn(event)
             examination.note(not number, recommender.place(event.item), recommender.places(), ranks)
         recommender.recommend("user", time=0.0)
+        recommender.recommend_prepared([recommender.prepared("user", 1, None, 0.0, None, None)])
         recommender.explain("user", "item 0", time=0.0)
         Recommender.from_state(*recommender.state())
         recommender.remove_item("item 0")

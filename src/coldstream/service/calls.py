@@ -9,13 +9,18 @@ from coldstream.runtime.checks import Refused
 from coldstream.runtime.records import Chosen, ItemPut, ItemRemoved, Record, UserPut
 from coldstream.service import messages
 from coldstream.service.service import VERSION, Service
+from coldstream.service.turns import Asked
 
 # Recommend, and why
 
 
-def recommend(service: Service, asked: messages.RecommendRequest, _: str) -> messages.RecommendResponse:
+async def recommend(service: Service, asked: messages.RecommendRequest, _: str) -> messages.RecommendResponse:
     """The best items for a user in a context."""
     now = _seconds(asked.time)
+    if asked.allow is None and asked.deny is None and asked.where is None and not asked.explain:
+        plain = Asked(asked.user, asked.n, asked.context, now, asked.attributes, asked.exclude_seen)
+        found = await service.turns.recommend(service.recommender, plain)
+        return messages.RecommendResponse([messages.Recommended(item, score) for item, score in found])
     best = service.recommender.recommend(
         asked.user,
         asked.n,

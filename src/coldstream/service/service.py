@@ -1,6 +1,7 @@
 """The service between its start and its stop."""
 
 import asyncio
+import gc
 import logging
 from collections.abc import Callable
 from hashlib import blake2b
@@ -18,6 +19,7 @@ from coldstream.runtime.warming import warm_up
 from coldstream.runtime.writer import Pace, Stopping, Writer
 from coldstream.service.metrics import Metrics
 from coldstream.service.settings import Settings
+from coldstream.service.turns import Turns
 from coldstream.storage.store import Store
 
 log = logging.getLogger(__name__)
@@ -45,6 +47,7 @@ class Service:
         self.failure: BaseException | None = None
         """What ended the service, where nobody asked for it."""
         self.metrics = Metrics(self)
+        self.turns = Turns()
         self._store = store
         self._writer: Writer | None = None
         self._starting: asyncio.Task[None] | None = None
@@ -108,6 +111,7 @@ class Service:
             failed()
         else:
             self._writer = writer
+            _leave_garbage_for_later()
             log.info("ready", extra={"position": learner.position})
 
     def _folder(self) -> Path:
@@ -116,3 +120,10 @@ class Service:
             assert self.settings.data is not None
             return self.settings.data
         return private_folder(f"coldstream-{blake2b(self.settings.store.encode(), digest_size=8).hexdigest()}")
+
+
+def _leave_garbage_for_later() -> None:
+    """Look for reference cycles seldom: we make none, and looking through everybody who is known holds up whoever asks."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 100)

@@ -42,6 +42,8 @@ for spread in (1, 40):
         recommender.learn(event)
         examination.note(False, recommender.place(event.item), recommender.places(), ranks)
         recommender.recommend(event.user, 10, time=60.0, context=context)
+        asked = [(event.user, 10, context, 60.0, None, None), (None, 3, None, None, None, False)]
+        recommender.recommend_prepared([recommender.prepared(*one) for one in asked])
         recommender.recommend(None, 3, allow=["i1", "i2"], deny=["i2"], where={"genre": "a"} if rich else None)
     recommender.explain("u1", "i1")
     recommender.remove_item("i1")

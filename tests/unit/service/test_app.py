@@ -1,6 +1,8 @@
 """What goes in and out over HTTP, call by call."""
 
+import asyncio
 import itertools
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -122,6 +124,22 @@ def test_a_recommendation_can_be_filtered_and_explained(api: Api, fresh: str) ->
         told = api.call("POST", "/explain", why).json
         assert told["terms"] == one["why"]
         assert told["score"] == pytest.approx(one["score"], abs=1e-4)
+
+
+def test_those_who_ask_at_once_get_what_they_would_get_alone_and_one_who_errs_harms_nobody(api: Api, fresh: str) -> None:
+    api.call("POST", "/items", [{"id": f"{fresh}{n}"} for n in range(9)])
+    api.call("POST", "/events", [{"user": f"{fresh}u{n}", "item": f"{fresh}{n}"} for n in range(9)])
+    bodies = [{"user": f"{fresh}u{n}", "n": n + 1, "time": 60} for n in range(9)] + [{"context": {"device": ["wrong"]}}, {}]
+
+    async def together() -> list[Answer]:
+        headers = {"host": "localhost", "content-type": "application/json"}
+        calls = (api._call("POST", "/recommend", [json.dumps(body).encode()], headers) for body in bodies)
+        return await asyncio.gather(*calls)
+
+    found = api.run(together())
+    assert [answer.status for answer in found] == [200] * 9 + [422, 200]
+    for body, answer in zip(bodies[:9], found, strict=False):
+        assert answer.json == api.call("POST", "/recommend", body).json
 
 
 def test_nobody_in_particular_gets_something_too(api: Api, fresh: str) -> None:
@@ -255,7 +273,7 @@ def test_an_unknown_item_cannot_be_explained(api: Api) -> None:
 
 
 def test_a_bug_is_an_answer_too(api: Api, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr(api.service.recommender, "recommend", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(api.service.recommender, "recommend_prepared", lambda _: 1 / 0)
     assert refused(api, api.call("POST", "/recommend", {"user": "secret person"}))["status"] == 500
     assert "ZeroDivisionError" in caplog.text
     assert "secret person" not in caplog.text
