@@ -1,0 +1,69 @@
+/** The inputs that a schema asks for: one for every field whose value the caller gives. */
+
+import { element } from "./element.js";
+
+const MOST_CHOICES = 12;
+
+const INPUTS = { category, number, set };
+
+/** A group of inputs for the fields of one side, or null where that side takes none. */
+export function sideForm(side, legend, fields) {
+  const inputs = Object.entries(fields)
+    .filter(([, { kind }]) => kind in INPUTS)
+    .map(([name, { kind, values }]) => fieldOf(`${side}-${name}`, name, INPUTS[kind], values ?? []));
+  if (!inputs.length) return null;
+  return {
+    side,
+    element: element("fieldset", {}, element("legend", {}, legend), ...inputs.map((input) => input.element)),
+    /** Field → value, of those that were filled in. */
+    values: () => Object.fromEntries(inputs.map(({ name, value }) => [name, value()]).filter(([, value]) => value !== null)),
+    /** Shows a problem at the field it is about; whether it is one of these. */
+    blame(problem) {
+      const guilty = inputs.find(({ name }) => problem?.field === `$.${side}.${name}`);
+      for (const one of inputs) one.blame(one === guilty ? problem.message : "");
+      return guilty !== undefined;
+    },
+  };
+}
+
+function fieldOf(id, name, kind, values) {
+  const { input, parts, value } = kind(id, name, values);
+  const wrongId = `${id}-problem`;
+  const wrong = element("p", { id: wrongId, class: "problem", role: "alert", hidden: true, "data-testid": "field-problem" });
+  input.setAttribute("aria-describedby", wrongId);
+  const blame = (message) => {
+    wrong.textContent = message;
+    wrong.hidden = !message;
+    input.setAttribute("aria-invalid", Boolean(message));
+    if (message) input.focus();
+  };
+  const label = element("label", { for: id }, name);
+  return { name, value, blame, element: element("div", { class: "field" }, label, ...parts, wrong) };
+}
+
+function category(id, name, values) {
+  const list = `${id}-values`;
+  const input = element("input", { id, list, autocomplete: "off", maxlength: 1024, "data-testid": `field-${id}` });
+  const known = element("datalist", { id: list }, ...values.map((value) => element("option", { value })));
+  return { input, parts: [input, known], value: () => input.value.trim() || null };
+}
+
+function number(id, name) {
+  const input = element("input", { id, type: "number", step: "any", "data-testid": `field-${id}` });
+  return { input, parts: [input], value: () => (input.value === "" ? null : input.valueAsNumber) };
+}
+
+function set(id, name, values) {
+  const boxes = values.slice(0, MOST_CHOICES).map((value) => element("input", { type: "checkbox", value }));
+  const choices = boxes.map((box) => element("label", { class: "choice" }, box, element("span", {}, box.value)));
+  const hint = boxes.length ? "others, with commas between" : "values, with commas between";
+  const input = element("input", { id, autocomplete: "off", placeholder: hint, "data-testid": `field-${id}` });
+  const group = element("div", { class: "choices", role: "group", "aria-label": name }, ...choices);
+  const parts = boxes.length ? [group, input] : [input];
+  const chosen = () => {
+    const typed = input.value.split(",").map((value) => value.trim());
+    const all = [...boxes.filter((box) => box.checked).map((box) => box.value), ...typed].filter(Boolean);
+    return all.length ? [...new Set(all)] : null;
+  };
+  return { input, parts, value: chosen };
+}

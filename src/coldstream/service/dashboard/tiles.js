@@ -1,0 +1,90 @@
+/** The figures of the service: how fast, how large, how far, how safe. */
+
+import { byId, element, setText, span } from "./element.js";
+import { ago, bytes, fixed, missing, percent, rate, whole } from "./numbers.js";
+import { sparkline } from "./sparkline.js";
+
+/** Samples that a small line shows. */
+const STRETCH = 90;
+/** What keeps a line as high as its neighbours. */
+const EMPTY = "\u00a0";
+
+const TILES = [
+  {
+    id: "events",
+    label: "Events per second",
+    value: ({ sample }) => rate(sample.events_per_second),
+    note: ({ sample }) => `${whole(sample.events)} learned`,
+    line: (sample) => sample.events_per_second,
+  },
+  {
+    id: "recommendations",
+    label: "Recommendations per second",
+    value: ({ sample }) => rate(sample.recommendations_per_second),
+    note: () => "",
+    line: (sample) => sample.recommendations_per_second,
+  },
+  {
+    id: "latency",
+    label: "Latency, p50 and p99",
+    value: ({ sample }) => `${fixed(sample.p50_ms)} · ${fixed(sample.p99_ms, 1, "ms")}`,
+    note: () => "",
+    line: (sample) => sample.p99_ms ?? 0,
+  },
+  {
+    id: "features",
+    label: "Features",
+    value: ({ sample }) => whole(sample.features),
+    note: ({ sample, window }) => `${whole(sample.new_features)} new in the last ${whole(window)} events`,
+  },
+  {
+    id: "model",
+    label: "Model",
+    value: ({ service }) => bytes(service.parameters_bytes),
+    note: ({ service }) => `${whole(service.factors)} factors, ${whole(service.items)} items, ${whole(service.users)} users`,
+  },
+  {
+    id: "audience",
+    label: "Choices by new users",
+    value: ({ sample }) => percent(sample.new_users),
+    note: ({ sample }) => `${percent(sample.new_items)} of new items`,
+  },
+  {
+    id: "position",
+    label: "Log position",
+    value: ({ service }) => whole(service.position),
+    note: ({ service }) => (service.store === "works" ? "the store works" : "the store is unavailable"),
+    warns: ({ service }) => service.store !== "works",
+  },
+  {
+    id: "snapshot",
+    label: "Last snapshot",
+    value: ({ service }) => (service.snapshot ? ago(service.snapshot.seconds_ago) : "none yet"),
+    note: ({ service }) => (service.snapshot ? `at position ${whole(service.snapshot.position)}` : ""),
+  },
+];
+
+/** The tiles, with dashes until something is known. */
+export function layTiles() {
+  byId("tiles").append(...TILES.map(tile));
+}
+
+function tile({ id, label }) {
+  const value = element("dd", { class: "value" }, missing);
+  const note = element("dd", { class: "note" }, EMPTY);
+  return element("div", { id: `tile-${id}`, "data-testid": `tile-${id}` }, element("dt", {}, label), value, note);
+}
+
+export function drawTiles(history, { service, window }) {
+  const sample = history.last;
+  if (!sample) return;
+  const known = { sample, service, window };
+  for (const { id, value, note, line, warns } of TILES) {
+    const place = byId(`tile-${id}`);
+    const [, figure, beneath] = place.children;
+    setText(figure, value(known));
+    if (line) beneath.replaceChildren(span(null, note(known)), sparkline(history.samples.slice(-STRETCH).map(line)));
+    else setText(beneath, note(known) || EMPTY);
+    place.classList.toggle("warns", warns?.(known) ?? false);
+  }
+}
