@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # Data sets live outside the repository; tests that need one say so when it is missing.
 export COLDSTREAM_DATA ?= $(abspath ../shared/data)
 
-.PHONY: run test postgres check lint types layers bench paper results lock clean
+.PHONY: run test postgres chromium screenshots check lint types layers bench paper results lock clean
 .DEFAULT_GOAL := help
 
 help:  ## What there is to make
@@ -19,13 +19,16 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-run: $(READY)  ## Watch a recommender learn a stream whose taste changes midway
-	@$(BIN)/python examples/watch_it_learn.py
+run: $(READY)  ## Watch it learn: the service, a simulated audience whose taste changes, and a live page
+	@$(BIN)/coldstream demo
 
 postgres:  # a server for the tests, where there is none
 	@sh tests/install_postgres.sh
 
-test: $(READY) postgres  ## All tests, doctests of the documentation included
+chromium:  # a browser for the tests and the screenshots, where there is none
+	@sh tests/install_chromium.sh
+
+test: $(READY) postgres chromium  ## All tests, doctests of the documentation included
 	$(BIN)/python -m pytest --numprocesses=auto --dist=worksteal
 
 lint: $(READY)
@@ -43,6 +46,9 @@ check: lint types layers test  ## Everything a change has to pass: ruff, mypy, i
 bench: $(READY)  ## Measure speed and memory; ratios are taken within one run
 	@$(BIN)/python benchmarks/core.py
 	@$(BIN)/python benchmarks/service.py
+
+screenshots: $(READY) chromium  ## The pictures of the page in the documentation
+	$(BIN)/python tests/end_to_end/browser.py docs/images
 
 paper: $(READY)  ## The paper's experiment, beside what was published; writes paper/report.html
 	@$(BIN)/coldstream paper --out paper

@@ -12,6 +12,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import msgspec
@@ -183,6 +184,32 @@ def snapshots(server: Server) -> None:
     line("longest recommend while five were taken", f"{outcome.longest:.0f} ms")
 
 
+def pages(server: Server, rounds: int = 5, seconds: float = 2.0) -> None:
+    """What three open pages cost: each asks once a second for what is new."""
+    print("\nrecommend, as fast as it goes, while pages are open (each asks for what is new, once a second)")
+    ratios = []
+    for _ in range(rounds):
+        load = Load(server.port, "/recommend", REQUESTS, CONNECTIONS, seconds)
+        alone = run(load).rate
+        stop = Event()
+        readers = [Thread(target=_read_along, args=(server, stop)) for _ in range(3)]
+        for reader in readers:
+            reader.start()
+        ratios.append(run(load).rate / alone)
+        stop.set()
+        for reader in readers:
+            reader.join()
+    line("three pages / none", f"{statistics.median(ratios):.2f}", "≥ 0.90")
+
+
+def _read_along(server: Server, stop: Event) -> None:
+    last = -1
+    while not stop.is_set():
+        samples = json.loads(server.get(f"/live?since={last}"))["samples"]
+        last = samples[-1]["seq"] if samples else last
+        stop.wait(1.0)
+
+
 def recovery(folder: Path) -> None:
     """How long a restart takes after a power cut, from the log alone."""
     print("\nrecovery after kill -9, from the log alone")
@@ -202,6 +229,7 @@ def main() -> None:
             answering(server)
             learning_meanwhile(server)
             learning(server)
+            pages(server)
         recovery(folder)
         with serving(folder) as server:
             snapshots(server)
@@ -211,21 +239,10 @@ def serve_with_empty(folder: str, *flags: str) -> None:
     """The service as it is, with one call more."""
     schema = Path(folder) / "schema.toml"
     if flags:
-        schema.write_text(_toml(FULL.document()))
+        schema.write_text(FULL.toml())
     call = Call("POST", "/empty", empty, messages.RecommendRequest, Empty, "read")
     settings = Settings(schema=schema, data=Path(folder), port=0, snapshot_events=0, snapshot_minutes=0)
     serve(settings, (call, *TABLE))
-
-
-def _toml(document: dict[str, Any]) -> str:
-    """A schema as a TOML file."""
-    options = [f"{name} = {json.dumps(value)}" for name, value in document.items() if not isinstance(value, dict)]
-    tables = []
-    for side, fields in document.items():
-        if isinstance(fields, dict):
-            rows = (", ".join(f"{k} = {json.dumps(v)}" for k, v in options.items()) for options in fields.values())
-            tables += [f"[{side}]", *(f"{name} = {{ {row} }}" for name, row in zip(fields, rows, strict=True))]
-    return "\n".join([*options, *tables]) + "\n"
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Watch a recommender learn, be surprised by a change of taste in mid-stream, and recover.
 
 The stream is the paper's: clicks on five ads by people who never come back. Every click is first predicted, then learned,
-by coldstream and by two baselines: the most clicked ad, and the most clicked of the last hundred. `make run` runs this.
+by coldstream and by two baselines: the most clicked ad, and the most clicked of the last hundred.
 """
 
 from collections import Counter, deque

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from coldstream import insight
 from coldstream.arrays import Doubles, Integers, frozen, plain
 from coldstream.catalogue.filters import NOTHING_BARRED, Predicate, barred_slots
 from coldstream.catalogue.ranking import Rank
@@ -47,6 +48,8 @@ class Size(NamedTuple):
     items: int
     users: int
     features: int
+    arrivals: int
+    """Items that ever came."""
 
 
 class Recommender:
@@ -91,7 +94,7 @@ class Recommender:
     def size(self) -> Size:
         """How much is known."""
         known = self._known
-        return Size(len(known.catalogue), len(known.users), known.encoder.vocabulary.features())
+        return Size(len(known.catalogue), len(known.users), known.encoder.vocabulary.features(), known.catalogue.births)
 
     def items(self) -> list[str]:
         """The ids of all items, in order of registration."""
@@ -129,6 +132,26 @@ class Recommender:
     def has_past(self, user: str) -> bool:
         """Whether a user ever chose anything."""
         return user in self._known.users and len(self._known.users[user].seen.slots()) > 0
+
+    def penalties(self) -> dict[str, float]:
+        """λ per field, where it adapts per field; else nothing."""
+        return insight.penalties(self._known)
+
+    def features(self, search: str, limit: int, offset: int = 0) -> insight.Found:
+        """Names of features that hold a text."""
+        return insight.searched(insight.features(self._known), search, limit, offset)
+
+    def nearest(self, feature: str, n: int) -> list[insight.Near]:
+        """The features most like one, by the cosine of their vectors."""
+        return insight.nearest(self._known, feature, n)
+
+    def changes(self) -> insight.Changes:
+        """The parameters as they are now, to compare with later."""
+        return insight.Changes(self._known)
+
+    def changed(self, since: insight.Changes, n: int) -> list[insight.Change]:
+        """The features that have moved farthest since then."""
+        return since.most(self._known, n)
 
     # Step 0: users, items and context variables come, change and go
 

@@ -88,6 +88,11 @@ class Catalogue:
         return np.array([known[item] for item in items if item in known], np.int32)
 
     @property
+    def births(self) -> int:
+        """How many items ever came."""
+        return self._births
+
+    @property
     def has_neighbours(self) -> bool:
         """Whether any feature ties items to users."""
         return bool((self.items.neighbours.column >= 0).any())

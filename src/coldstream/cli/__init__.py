@@ -1,4 +1,4 @@
-"""The command line: `coldstream serve | verify | keys | datasets | evaluate | paper | tune`."""
+"""The command line: `coldstream demo | serve | verify | keys | datasets | evaluate | paper | tune`."""
 
 import argparse
 import importlib
@@ -13,6 +13,7 @@ INTERRUPTED = 130
 
 
 EXTRA_OF = {
+    "demo": "service",
     "serve": "service",
     "verify": "service",
     "keys": "service",

@@ -1,5 +1,6 @@
 """What a user, an item and a context are made of."""
 
+import json
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -80,6 +81,17 @@ class Schema:
         """The schema as TOML and JSON write it."""
         sides = {side: {field.name: field.document() for field in getattr(self, side)} for side in SIDES}
         return sides | {"exclude_seen": self.exclude_seen, "open_context": self.open_context}
+
+    def toml(self) -> str:
+        """The schema as `from_toml` reads it."""
+        document = self.document()
+        lines = [f"{name} = {json.dumps(value)}" for name, value in document.items() if name not in SIDES]
+        for side in SIDES:
+            lines.append(f"\n[{side}]")
+            for name, options in document[side].items():
+                table = ", ".join(f"{option} = {json.dumps(value)}" for option, value in options.items())
+                lines.append(f"{json.dumps(name)} = {{ {table} }}")
+        return "\n".join(lines) + "\n"
 
     def completed(self, history: int, trends: Iterable[float], neighbours: int) -> "Schema":
         """The schema with item history, trends and neighbours added, each only where it declares none of its own."""

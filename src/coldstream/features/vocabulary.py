@@ -107,10 +107,15 @@ class Vocabulary:
 
     def owner(self, column: int) -> tuple[str, str]:
         """The field's name and the value that a column stands for."""
-        value = self._value_of[column]
-        if value is None:
+        owner = self.owner_or_none(column)
+        if owner is None:
             raise IndexError(f"column {column} is a gap")
-        return self.fields[self._field_of[column]], value
+        return owner
+
+    def owner_or_none(self, column: int) -> tuple[str, str] | None:
+        """The same; None for a gap."""
+        value = self._value_of[column]
+        return None if value is None else (self.fields[self._field_of[column]], value)
 
     def release(self, field: int, value: str) -> int:
         """Give a feature's column back; it is a gap until another feature fills it."""

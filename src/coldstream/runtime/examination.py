@@ -14,9 +14,12 @@ from coldstream.catalogue.ranking import Rank
 from coldstream.evaluation.metrics import hits, mean, percentiles
 from coldstream.events.event import Event
 from coldstream.recommender import Recommender
+from coldstream.runtime.drift import Drift
 
 METHODS = ("coldstream", "popularity", "recent_popularity")
 """The recommender and its shadows."""
+
+MOST_ALARMS = 1000
 
 HALF_LIFE = 2000.0
 """Of recent popularity, in events."""
@@ -61,6 +64,9 @@ class Examination:
         self.events = 0
         self.tested = 0
         self._rows = 0  # events that the window has seen
+        self.alarms: list[int] = []
+        """The events at which it was noticed that taste had changed."""
+        self._drift = Drift()
         self._popularity, self._recent = Popularity(), DecayedPopularity(HALF_LIFE)
         # Rings with a row per event: the rank by every method, negative where it was not tested, and the candidates.
         self._ranks: Doubles = np.full((window, len(METHODS)), -1.0)
@@ -88,7 +94,15 @@ class Examination:
         self._recent.learn(_NOTHING, place)
         self.events += 1
         self._rows += 1
+        if ranks is not None and self._drift.hear(100 * ranks[0].position / max(ranks[0].candidates - 1, 1)):
+            self.alarms.append(self.events)
+            del self.alarms[:-MOST_ALARMS]
         self.tested += ranks is not None
+
+    def chosen(self, place: int) -> int:
+        """How often an item was chosen since the log began."""
+        counts = self._popularity.scores(_NOTHING)
+        return int(counts[place]) if place < len(counts) else 0
 
     def standing(self) -> Standing:
         """The live figures. Changes nothing."""
@@ -119,7 +133,7 @@ class Examination:
         if (top, window) == (self.top, self.window):
             return self
         other = Examination(top, window)
-        other.events, other.tested = self.events, self.tested
+        other.events, other.tested, other.alarms, other._drift = self.events, self.tested, self.alarms, self._drift
         other._popularity, other._recent = self._popularity, self._recent
         return other
 
@@ -127,7 +141,14 @@ class Examination:
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Everything, as one JSON document and named arrays."""
-        document = {"top": self.top, "window": self.window, "events": self.events, "tested": self.tested, "rows": self._rows}
+        document: dict[str, Any] = {
+            "top": self.top,
+            "window": self.window,
+            "events": self.events,
+            "tested": self.tested,
+            "rows": self._rows,
+        }
+        document |= {"alarms": list(self.alarms), "drift": self._drift.state()}
         arrays = {
             "popularity": self._popularity.scores(_NOTHING).copy(),
             "recent": self._recent.scores(_NOTHING).copy(),
@@ -142,6 +163,7 @@ class Examination:
         """The inverse of `state`."""
         restored = cls(document["top"], document["window"])
         restored.events, restored.tested, restored._rows = document["events"], document["tested"], document["rows"]
+        restored.alarms, restored._drift = list(document["alarms"]), Drift.from_state(document["drift"])
         restored._popularity.restore(arrays["popularity"])
         restored._recent.restore(arrays["recent"], document["events"])
         for name, own in (("ranks", restored._ranks), ("candidates", restored._candidates), ("new", restored._new)):

@@ -56,6 +56,11 @@ class Snapshots:
         self.newest = next(iter(await self._whole()), None)
         self.to_erase = await self._in_store(self._store.forgotten)
 
+    @property
+    def seconds_ago(self) -> float:
+        """How long ago the newest was taken, or this process was started."""
+        return monotonic() - self._taken
+
     async def take(self, learner: Learner) -> Saved:
         """Take a snapshot now, and keep the last two."""
         async with self._lock:

@@ -15,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 from coldstream.service.endpoint import Endpoint, Resource, respond
 from coldstream.service.gate import Gate
 from coldstream.service.openapi import document
+from coldstream.service.pages import Page
 from coldstream.service.problems import CONTENT_TYPE, Problem
 from coldstream.service.service import VERSION, Service
 from coldstream.service.table import TABLE, Call
@@ -44,6 +45,8 @@ def application(service: Service, gate: Gate, table: Sequence[Call] = TABLE) -> 
         Route(path.replace("{id}", "{id:anything}"), Resource(endpoints), methods=list(endpoints))
         for path, endpoints in resources.items()
     ]
+    page = Page()
+    routes += [Route("/", page), Route("/assets/{name}", page)]
     routes.append(Route("/openapi.json", _Document(msgspec.json.encode(document(table, VERSION)))))
     app = Starlette(routes=routes, exception_handlers={HTTPException: _unroutable})
     app.router.redirect_slashes = False

@@ -1,9 +1,13 @@
 """What each call does. Reading runs at once on the event loop; writing waits for the writer."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
+from coldstream.config import PRESETS
+from coldstream.features.schema import SIDES
+from coldstream.insight import searched
 from coldstream.model.explanation import Explanation
 from coldstream.runtime.checks import Refused
 from coldstream.runtime.records import Chosen, ItemPut, ItemRemoved, Record, UserPut
@@ -124,6 +128,94 @@ async def _positions(service: Service, records: Sequence[Record], given: object)
         if isinstance(given, list):
             raise
         raise refused.error from refused
+
+
+# Looking closer
+
+
+def find_items(service: Service, asked: messages.Search, _: str) -> messages.FoundItems:
+    """Items whose id or attributes hold a text."""
+    recommender, wanted = service.recommender, asked.search.casefold()
+    found = [item for item in recommender.items() if not wanted or wanted in _words(item, recommender.item(item))]
+    some = found[asked.offset : asked.offset + asked.limit]
+    chosen = service.learner.examination.chosen
+    listed = [messages.ListedItem(item, recommender.item(item), chosen(recommender.place(item))) for item in some]
+    return messages.FoundItems(listed, len(found))
+
+
+def find_users(service: Service, asked: messages.Search, _: str) -> messages.FoundUsers:
+    """Users whose id holds a text; one that is the text comes first."""
+    found = searched(iter(service.recommender.users()), asked.search, asked.limit, asked.offset)
+    if asked.search not in found.names and service.recommender.has_user(asked.search) and not asked.offset:
+        return messages.FoundUsers([asked.search, *found.names[: asked.limit - 1]], found.total)
+    return messages.FoundUsers(sorted(found.names, key=lambda name: name != asked.search), found.total)
+
+
+def find_features(service: Service, asked: messages.Search, _: str) -> messages.FoundFeatures:
+    """Features whose name holds a text."""
+    return messages.FoundFeatures(*service.recommender.features(asked.search, asked.limit, asked.offset))
+
+
+def nearest(service: Service, asked: messages.NearestQuery, _: str) -> messages.NearestFeatures:
+    """The features most like one, in the factor space."""
+    near = service.recommender.nearest(asked.feature, asked.n)
+    return messages.NearestFeatures(asked.feature, [messages.NearFeature(*one) for one in near])
+
+
+def changed(service: Service, asked: messages.ChangedQuery, _: str) -> messages.ChangedFeatures:
+    """The features that have moved farthest in the last window, or since somebody first asked."""
+    since = service.changes()
+    moved = service.recommender.changed(since, asked.n)
+    passed = service.recommender.events - since.events
+    return messages.ChangedFeatures(passed, [messages.ChangedFeature(*one) for one in moved])
+
+
+def schema(service: Service, _: None, __: str) -> dict[str, Any]:
+    """The schema in use, with some of the values that each field has had."""
+    recommender = service.recommender
+    document = recommender.schema.document()
+    for side in SIDES:
+        for name, options in document[side].items():
+            if options["kind"] in ("category", "set"):
+                prefix = f"{side}.{name}="
+                known = recommender.features(prefix, 50).names
+                options["values"] = sorted(value.removeprefix(prefix) for value in known if value.startswith(prefix))
+    return document
+
+
+def live(service: Service, asked: messages.LiveQuery, _: str) -> messages.LiveResponse:
+    """How the service fared since a sample, for the page."""
+    examination, trail = service.learner.examination, service.trail
+    return messages.LiveResponse(
+        _facts(service),
+        examination.top,
+        examination.window,
+        [sample for sample in trail.samples if sample.seq > asked.since],
+        [mark for mark in trail.marks if mark.seq > asked.since],
+    )
+
+
+def _facts(service: Service) -> messages.ServiceFacts:
+    writer, size, hyperparameters = service.writer, service.recommender.size, service.recommender.hyperparameters
+    newest = writer.snapshots.newest
+    preset = next((name for name, known in PRESETS.items() if known == hyperparameters), "of its own")
+    return messages.ServiceFacts(
+        version=VERSION,
+        ready=service.ready,
+        store="works" if writer.store_works else "unavailable",
+        position=service.learner.position,
+        snapshot=newest and messages.NewestSnapshot(newest.number, newest.position, round(writer.snapshots.seconds_ago, 1)),
+        preset=preset,
+        items=size.items,
+        users=size.users,
+        features=size.features,
+        factors=hyperparameters.factors,
+        parameters_bytes=4 * size.features * (hyperparameters.factors + 1),
+    )
+
+
+def _words(item: str, attributes: Mapping[str, Any]) -> str:
+    return f"{item} {' '.join(map(str, attributes.values()))}".casefold()
 
 
 # The service itself

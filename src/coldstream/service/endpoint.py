@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from time import perf_counter
 from typing import Any, TypeAlias
-from urllib.parse import unquote_to_bytes
+from urllib.parse import parse_qsl, unquote_to_bytes
 
 import msgspec
 from starlette.types import Message, Receive, Scope, Send
@@ -35,7 +35,8 @@ class Endpoint:
     def __init__(self, call: Call, service: Service, gate: Gate) -> None:
         self._call, self._service, self._gate = call, service, gate
         self._run, self._waits = call.run, inspect.iscoroutinefunction(call.run)
-        self._decoder = None if call.takes is None else msgspec.json.Decoder(call.takes)
+        self._query = call.takes if call.method == "GET" else None
+        self._decoder = None if call.takes is None or call.method == "GET" else msgspec.json.Decoder(call.takes)
         self._named = call.path.endswith("{id}")
         self._prefix = len(call.path) - len("{id}")
         self._metrics = service.metrics.of(call.method, call.path)
@@ -68,7 +69,10 @@ class Endpoint:
         if self._call.scope is not None:
             self._gate.admit(scope, headers, self._call.scope)
         name = self._name(scope) if self._named else ""
-        given = None if self._decoder is None else self._decoded(await self._body(headers, receive))
+        if self._query is not None:
+            given = _queried(self._query, scope["query_string"])
+        else:
+            given = None if self._decoder is None else self._decoded(await self._body(headers, receive))
         answer = self._run(self._service, given, name)
         return await answer if self._waits else answer
 
@@ -123,6 +127,17 @@ class Resource:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         method = scope["method"]
         await self.endpoints["GET" if method == "HEAD" else method](scope, receive, send)
+
+
+def _queried(kind: Any, query: bytes) -> Any:
+    """What a query string asks for."""
+    try:
+        given = dict(parse_qsl(query.decode("ascii"), keep_blank_values=True, strict_parsing=bool(query), errors="strict"))
+        return msgspec.convert(given, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise undecodable(error, b"{}") from error
+    except ValueError as error:
+        raise Problem(HTTPStatus.BAD_REQUEST, f"the query must be percent-encoded UTF-8: {error}", "$") from error
 
 
 async def respond(send: Send, status: int, kind: bytes, body: bytes, more: Headers = _NO_HEADERS) -> None:

@@ -30,7 +30,58 @@ _STANDING = {
     },
 }
 
+_SAMPLE = {
+    "seq": 1_794_758_692,
+    "time": 1_794_758_692.5,
+    "events": 120_000,
+    "events_per_second": 60.0,
+    "recommendations_per_second": 410.0,
+    "p50_ms": 0.4,
+    "p99_ms": 2.1,
+    "features": 8_120,
+    "new_features": 31,
+    "sampled": 1.0,
+    "new_users": 0.08,
+    "new_items": 0.01,
+    "methods": _STANDING["methods"],
+    "penalties": {"user.id": 0.021, "item.genre": 0.004},
+}
+_FACTS = {
+    "version": "0.1.0",
+    "ready": True,
+    "store": "works",
+    "position": 131_204,
+    "snapshot": {"number": 2, "position": 100_000, "seconds_ago": 300.0},
+    "preset": "default",
+    "items": 1_682,
+    "users": 943,
+    "features": 8_120,
+    "factors": 40,
+    "parameters_bytes": 1_331_680,
+}
+
 EXAMPLES: dict[str, Example] = {
+    "live": Example(
+        {"since": 1_794_758_691},
+        {
+            "service": _FACTS,
+            "top": 10,
+            "window": 3000,
+            "samples": [_SAMPLE],
+            "marks": [{"seq": 1_794_758_692, "events": 119_990, "kind": "drift", "text": "drift was noticed"}],
+        },
+    ),
+    "schema": Example(
+        None, {"user": {"id": {"kind": "id"}}, "item": {"genre": {"kind": "set", "values": ["jazz", "live"]}}}
+    ),
+    "find_items": Example({"search": "jazz"}, {"items": [{**_ITEM, "chosen": 17}], "total": 1}),
+    "find_users": Example({"search": "an"}, {"users": ["ann"], "total": 1}),
+    "find_features": Example({"search": "jazz"}, {"features": ["item.genre=jazz"], "total": 1}),
+    "nearest": Example(
+        {"feature": "item.genre=jazz"},
+        {"feature": "item.genre=jazz", "nearest": [{"feature": "item.genre=blues", "similarity": 0.83}]},
+    ),
+    "changed": Example({"n": 1}, {"since_events": 2_400, "changed": [{"feature": "item.id=b7", "change": 0.31}]}),
     "recommend": Example(
         {"user": "ann", "n": 2, "context": {"device": "phone"}, "where": {"genre": "jazz"}},
         {"items": [{"item": "b7", "score": 1.92}, {"item": "b2", "score": 1.4}]},

@@ -181,6 +181,152 @@ class EvaluationResponse(Struct, frozen=True):
     methods: dict[str, Figures]
 
 
+class Search(Struct, frozen=True, forbid_unknown_fields=True):
+    """What to look for, and how much of it to give."""
+
+    search: Text = ""
+    limit: Annotated[int, Meta(ge=1, le=MOST_ITEMS)] = 20
+    offset: Annotated[int, Meta(ge=0, le=2**53)] = 0
+
+
+class FoundUsers(Struct, frozen=True):
+    """Some users, and how many there are."""
+
+    users: list[str]
+    total: int
+
+
+class FoundFeatures(Struct, frozen=True):
+    """Some features, and how many there are."""
+
+    features: list[str]
+    total: int
+
+
+class ListedItem(Struct, frozen=True):
+    """An item, and how often it was chosen."""
+
+    id: str
+    attributes: dict[str, Any]
+    chosen: int
+
+
+class FoundItems(Struct, frozen=True):
+    """Some items, and how many there are."""
+
+    items: list[ListedItem]
+    total: int
+
+
+class NearestQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """A feature by its name."""
+
+    feature: Annotated[str, Meta(min_length=1, max_length=4096)]
+    n: Annotated[int, Meta(ge=1, le=MOST_ITEMS)] = 10
+
+
+class NearFeature(Struct, frozen=True):
+    """A feature, and the cosine between its vector and that of another."""
+
+    feature: str
+    similarity: float
+
+
+class NearestFeatures(Struct, frozen=True):
+    """The features whose vectors point most nearly where that of one feature points."""
+
+    feature: str
+    nearest: list[NearFeature]
+
+
+class ChangedQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """How many."""
+
+    n: Annotated[int, Meta(ge=1, le=MOST_ITEMS)] = 10
+
+
+class ChangedFeature(Struct, frozen=True):
+    """A feature, and how far its weight and vector have moved."""
+
+    feature: str
+    change: float
+
+
+class ChangedFeatures(Struct, frozen=True):
+    """The features that have moved farthest in so many events."""
+
+    since_events: int
+    changed: list[ChangedFeature]
+
+
+class LiveQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """The last sample that is known."""
+
+    since: Annotated[int, Meta(ge=-1, le=2**53)] = -1
+
+
+class Sample(Struct, frozen=True):
+    """The figures of one moment."""
+
+    seq: int
+    time: float
+    events: int
+    events_per_second: float
+    recommendations_per_second: float
+    p50_ms: float | None
+    p99_ms: float | None
+    features: int
+    new_features: int
+    sampled: float | None
+    new_users: float | None
+    new_items: float | None
+    methods: dict[str, Figures]
+    penalties: dict[str, float]
+
+
+class Mark(Struct, frozen=True):
+    """Something that happened: `drift` or `items`."""
+
+    seq: int
+    events: int
+    kind: str
+    text: str
+
+
+class NewestSnapshot(Struct, frozen=True):
+    """The newest snapshot."""
+
+    number: int
+    position: int
+    seconds_ago: float
+
+
+class ServiceFacts(Struct, frozen=True):
+    """What the service is, and how large."""
+
+    version: str
+    ready: bool
+    store: str
+    position: int
+    snapshot: NewestSnapshot | None
+    preset: str
+    items: int
+    users: int
+    features: int
+    factors: int
+    parameters_bytes: int
+
+
+class LiveResponse(Struct, frozen=True):
+    """How the service fared since a sample, for the page."""
+
+    service: ServiceFacts
+    top: int
+    window: int
+    samples: list[Sample]
+    marks: list[Mark]
+
+
 class Health(Struct, frozen=True):
     """Whether the process is alive, and whether its store takes what is written."""
 

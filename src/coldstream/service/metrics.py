@@ -1,5 +1,6 @@
 """What Prometheus asks for: requests as they are answered, and everything else as it is when asked."""
 
+from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,9 @@ class CallMetrics:
         self._requests = {200: requests.labels(*call, "200")}
         self._all, self._call = requests, call
         self._seconds = seconds.labels(*call)
+        self.answered = 0
+        self.recent: deque[float] = deque(maxlen=1000)
+        """The last times it took to answer, in seconds."""
 
     def observe(self, status: int, seconds: float) -> None:
         """One more request was answered."""
@@ -28,6 +32,8 @@ class CallMetrics:
             self._requests[status] = self._all.labels(*self._call, str(status))
         self._requests[status].inc()
         self._seconds.observe(seconds)
+        self.answered += 1
+        self.recent.append(seconds)
 
 
 class Metrics:
@@ -42,11 +48,15 @@ class Metrics:
         self._seconds = Histogram(
             "coldstream_request_seconds", "Seconds to answer.", labels, buckets=_BUCKETS, registry=self._registry
         )
+        self._calls: dict[tuple[str, str], CallMetrics] = {}
         self._registry.register(_State(service))
 
     def of(self, method: str, path: str) -> CallMetrics:
         """The counts of one call."""
-        return CallMetrics(self._requests, self._seconds, (method, path))
+        call = (method, path)
+        if call not in self._calls:
+            self._calls[call] = CallMetrics(self._requests, self._seconds, call)
+        return self._calls[call]
 
     def text(self) -> bytes:
         """All of them in Prometheus' format."""

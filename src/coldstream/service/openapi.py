@@ -63,10 +63,22 @@ def _operation(call: Call, schema_of: dict[int, Any]) -> dict[str, Any]:
     if named:
         length = {"type": "string", "minLength": 1, "maxLength": 256}
         operation["parameters"] = [{"name": "id", "in": "path", "required": True, "schema": length, "example": "b7"}]
-    if call.takes is not None:
+    if call.takes is not None and call.method == "GET":
+        operation["parameters"] = _queried(call.takes)
+    elif call.takes is not None:
         content = {"schema": schema_of[id(call.takes)], "example": _example(call).given}
         operation["requestBody"] = {"required": True, "content": {"application/json": content}}
     return operation
+
+
+def _queried(kind: Any) -> list[dict[str, Any]]:
+    """The fields of a type as parameters of a query."""
+    (schema,) = msgspec.json.schema(kind)["$defs"].values()
+    required = schema.get("required", [])
+    return [
+        {"name": name, "in": "query", "required": name in required, "schema": own}
+        for name, own in schema["properties"].items()
+    ]
 
 
 def _success(call: Call, schema_of: dict[int, Any]) -> dict[str, Any]:
@@ -84,10 +96,10 @@ def _statuses(call: Call) -> list[int]:
     if call.scope is not None:
         statuses |= {401, 403, 421, 429}
     if call.takes is not None:
-        statuses |= {400, 413, 415, 422}
+        statuses |= {400, 422} if call.method == "GET" else {400, 413, 415, 422}
     if call.path.endswith("{id}"):
         statuses |= {400, 422}
-    if (call.method in ("GET", "DELETE") and call.path.endswith("{id}")) or call.path == "/explain":
+    if (call.method in ("GET", "DELETE") and call.path.endswith("{id}")) or call.path in ("/explain", "/features/nearest"):
         statuses.add(404)
     return sorted(statuses)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from coldstream.errors import ColdstreamError, Interrupted
 from coldstream.features.schema import Schema
 from coldstream.files import private_folder
+from coldstream.insight import Changes
 from coldstream.model.factorization_machine import chosen
 from coldstream.recommender import Recommender
 from coldstream.runtime.learner import Learner
@@ -19,6 +20,7 @@ from coldstream.runtime.warming import warm_up
 from coldstream.runtime.writer import Pace, Stopping, Writer
 from coldstream.service.metrics import Metrics
 from coldstream.service.settings import Settings
+from coldstream.service.trail import Trail
 from coldstream.service.turns import Turns
 from coldstream.storage.store import Store
 
@@ -48,6 +50,9 @@ class Service:
         """What ended the service, where nobody asked for it."""
         self.metrics = Metrics(self)
         self.turns = Turns()
+        self.trail = Trail(self)
+        self._changes: Changes | None = None
+        self._sampling: asyncio.Task[None] | None = None
         self._store = store
         self._writer: Writer | None = None
         self._starting: asyncio.Task[None] | None = None
@@ -84,6 +89,8 @@ class Service:
         self._stopping = True
         if self._starting is not None:
             await self._starting
+        if self._sampling is not None:
+            self._sampling.cancel()
         if self._writer is None:
             await asyncio.to_thread(self._store.close)
         else:
@@ -112,7 +119,21 @@ class Service:
         else:
             self._writer = writer
             _leave_garbage_for_later()
+            self._sampling = asyncio.create_task(self._sample())
             log.info("ready", extra={"position": learner.position})
+
+    async def _sample(self) -> None:
+        while True:
+            self.trail.take()
+            await asyncio.sleep(1)
+
+    def changes(self) -> Changes:
+        """The parameters as they were at most a window of events ago. Nobody pays for the copy until somebody asks."""
+        window = self.learner.examination.window
+        if self._changes is None or self.recommender.events - self._changes.events > window:
+            before, self._changes = self._changes, self.recommender.changes()
+            return before or self._changes
+        return self._changes
 
     def _folder(self) -> Path:
         """Where snapshots are made: beside the log, so that they need only a new name; with a server, a place for it."""

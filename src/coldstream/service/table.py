@@ -14,7 +14,7 @@ class Call(NamedTuple):
     path: str
     run: Callable[..., Any]
     takes: Any
-    """The type of the body; None for no body."""
+    """The type of the body, or with GET of the query; None for neither."""
     gives: Any
     scope: str | None
     """What a key needs; None where no key is asked for."""
@@ -24,6 +24,13 @@ TABLE: tuple[Call, ...] = (
     Call("POST", "/recommend", calls.recommend, m.RecommendRequest, m.RecommendResponse, "read"),
     Call("POST", "/events", calls.learn, m.Events, m.Learned, "write"),
     Call("POST", "/explain", calls.explain, m.ExplainRequest, m.Explanation, "read"),
+    Call("GET", "/live", calls.live, m.LiveQuery, m.LiveResponse, "read"),
+    Call("GET", "/schema", calls.schema, None, dict[str, Any], "read"),
+    Call("GET", "/items", calls.find_items, m.Search, m.FoundItems, "read"),
+    Call("GET", "/users", calls.find_users, m.Search, m.FoundUsers, "read"),
+    Call("GET", "/features", calls.find_features, m.Search, m.FoundFeatures, "read"),
+    Call("GET", "/features/nearest", calls.nearest, m.NearestQuery, m.NearestFeatures, "read"),
+    Call("GET", "/features/changed", calls.changed, m.ChangedQuery, m.ChangedFeatures, "read"),
     Call("POST", "/items", calls.put_items, m.Items, m.Written, "write"),
     Call("PUT", "/items/{id}", calls.put_item, m.Attributes, m.Written, "write"),
     Call("GET", "/items/{id}", calls.get_item, None, m.Described, "read"),

@@ -1,0 +1,122 @@
+"""`coldstream demo`: the real service on a real port, and a simulated audience to watch it with."""
+
+import argparse
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Thread
+from typing import IO, Any
+
+from coldstream.cli.options import whole
+from coldstream.demo.audience import Audience, Line
+from coldstream.demo.scenarios import SCENARIOS, Scenario
+from coldstream.errors import ColdstreamError, Unavailable
+
+HOST = "127.0.0.1"
+
+
+def add_to(commands: Any) -> None:
+    """Declare the command."""
+    known = "\n".join(f"  {name:12}{scenario.about}" for name, scenario in SCENARIOS.items())
+    parser = commands.add_parser(
+        "demo",
+        help="watch it learn: the service, a simulated audience, and a live page",
+        description="Starts the service and an audience. Ctrl-C stops both; starting again goes on where it was.",
+        epilog=f"scenarios:\n{known}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--scenario", choices=SCENARIOS, default="clicks", help="see below (clicks)")
+    parser.add_argument("--speed", type=whole, default=60, metavar="N", help="choices per second (60)")
+    parser.add_argument("--port", type=int, default=8000, metavar="N", help="of the page and the service (8000)")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="where it is kept (coldstream-demo/SCENARIO)")
+    parser.add_argument("--headless", action="store_true", help="no page: a bounded number of events, and a table")
+    parser.add_argument("--events", type=whole, default=5000, metavar="N", help="of --headless (5000)")
+    parser.set_defaults(run=_run)
+
+
+def _run(args: argparse.Namespace) -> int:
+    scenario: Scenario = SCENARIOS[args.scenario]
+    return _headless(args, scenario) if args.headless else _watch(args, scenario)
+
+
+def _watch(args: argparse.Namespace, scenario: Scenario) -> int:
+    data = args.data or Path("coldstream-demo") / args.scenario
+    print(f"{args.scenario}: {scenario.about}\nstarting; the very first start compiles for up to a minute", flush=True)
+    examined = ("--evaluate-top", scenario.top, "--evaluate-window", scenario.window)
+    with _served(scenario, data, args.port, *examined) as (server, port):
+        print(f"\n  watch it learn:  http://{HOST}:{port}/\n", flush=True)
+        print(f"Ctrl-C stops it; starting again goes on where it was. It is kept in {data}", flush=True)
+        lived = (sys.executable, "-m", "coldstream.demo", HOST, str(port), args.scenario, str(args.speed))
+        audience = subprocess.Popen(lived, start_new_session=True)
+        try:
+            server.wait()
+        except KeyboardInterrupt:
+            print("\nstopping", flush=True)
+        finally:
+            audience.terminate()
+            audience.wait()
+    return 0
+
+
+def _headless(args: argparse.Namespace, scenario: Scenario) -> int:
+    with tempfile.TemporaryDirectory(prefix="coldstream-demo-") as temporary:
+        examined = ("--evaluate-top", scenario.top, "--evaluate-window", args.events, "--evaluate-share", 1.0)
+        with _served(scenario, args.data or Path(temporary) / "data", 0, *examined) as (_, port):
+            line = Line(HOST, port)
+            Audience(line, args.scenario, 0.0).live(scenario.happenings(), args.events)
+            _show(args.scenario, line.ask("GET", "/evaluation")[1])
+    return 0
+
+
+def _show(name: str, standing: dict[str, Any]) -> None:
+    print(f"{name}: {standing['events']:,} events, {standing['tested']:,} ranked before they were learned")
+    print(f"new users {standing['new_users']:.0%}, new items {standing['new_items']:.1%}\n")
+    print(f"{'method':<20}{'recall@' + str(standing['top']):>10}{'MPR %':>10}")
+    for method, own in standing["methods"].items():
+        print(f"{method.replace('_', ' '):<20}{own['recall']:>10.3f}{own['mpr']:>10.2f}")
+
+
+@contextmanager
+def _served(scenario: Scenario, data: Path, port: int, *flags: object) -> Iterator[tuple["subprocess.Popen[str]", int]]:
+    """A server on a folder, and its port; stopped as it should be in the end."""
+    data.mkdir(parents=True, exist_ok=True)
+    schema = data / "schema.toml"
+    if not schema.exists():
+        schema.write_text(scenario.schema().toml(), encoding="utf-8")
+    arguments = ("--schema", schema, "--data", data, "--port", port, *flags)
+    command = [sys.executable, "-m", "coldstream", "serve", *map(str, arguments)]
+    # In a session of its own Ctrl-C does not reach it: the audience is to go first.
+    server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    assert server.stderr is not None
+    with server, server.stderr:
+        try:
+            port = _port_in(server.stderr)
+            # Somebody has to read on, or the server waits for it.
+            reader = Thread(target=_keep, args=(server.stderr, data / "service.log"))
+            reader.start()
+            yield server, port
+        finally:
+            server.send_signal(signal.SIGTERM)
+            server.wait()
+        reader.join()
+
+
+def _port_in(log: IO[str]) -> int:
+    """The port that a server says it listens on; or what it says instead."""
+    for text in log:
+        if not text.startswith("{"):
+            raise ColdstreamError(text.strip().removeprefix("coldstream: "))
+        entry = json.loads(text)
+        if entry["event"] == "listening":
+            return int(entry["address"].rpartition(":")[2])
+    raise Unavailable("the service did not start; run `coldstream serve` to see why")
+
+
+def _keep(log: IO[str], path: Path) -> None:
+    with path.open("a", encoding="utf-8") as kept:
+        kept.writelines(log)

@@ -1,0 +1,96 @@
+"""The audience: lives a scenario over HTTP, from wherever the service has come to."""
+
+import json
+import time
+from collections.abc import Iterator
+from http.client import HTTPConnection, HTTPException
+from typing import Any
+from urllib.parse import quote
+
+from coldstream.demo.happenings import Choice, Happening, ItemCame, ItemWent, UserCame
+from coldstream.errors import Unavailable
+
+PATIENCE = 300.0
+"""Seconds that a service may take to get ready: the first start compiles."""
+
+
+class Line:
+    """One connection to the service, made again when it breaks."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._connection = HTTPConnection(host, port, timeout=60)
+
+    def ask(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
+        """The status and the answer; what cannot be done now is asked again until it can."""
+        content = None if body is None else json.dumps(body).encode()
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            try:
+                self._connection.request(method, path, content, {"Content-Type": "application/json"})
+                response = self._connection.getresponse()
+                status, text = response.status, response.read()
+            except (OSError, HTTPException):
+                self._connection.close()
+                time.sleep(0.2)
+                continue
+            if status != 503:
+                return status, json.loads(text)
+            time.sleep(0.2)
+        raise Unavailable(f"the service does not answer {method} {path}; look at its log")
+
+
+class Audience:
+    """Does what happens, so many choices per second, or as fast as they are learned."""
+
+    def __init__(self, line: Line, name: str, speed: float) -> None:
+        self._line, self._name, self._speed = line, name, speed
+        self._choices: list[dict[str, Any]] = []
+        self._most = 100 if not speed else max(1, round(speed / 50))
+
+    def live(self, happenings: Iterator[Happening], most: int | None = None) -> int:
+        """Go on from where the service has come to, until so many choices were made; how many there are."""
+        self._line.ask("GET", "/ready")
+        done = int(self._line.ask("GET", "/evaluation")[1]["events"])
+        number, start = 0, time.monotonic()
+        for happening in happenings:
+            if isinstance(happening, Choice):
+                if most is not None and number >= most:
+                    break
+                number += 1
+            if number > done or (number == done and not isinstance(happening, Choice)):
+                self._wait(start, number - done)
+                self._do(happening, number)
+        self._flush()
+        return number
+
+    def _wait(self, start: float, choices: int) -> None:
+        if self._speed:
+            time.sleep(max(0.0, start + choices / self._speed - time.monotonic()))
+
+    def _do(self, happening: Happening, number: int) -> None:
+        if isinstance(happening, Choice):
+            self._choose(happening, number)
+            return
+        self._flush()
+        match happening:
+            case ItemCame():
+                self._line.ask("PUT", f"/items/{quote(happening.item, safe='')}", {"attributes": dict(happening.attributes)})
+            case ItemWent():
+                self._line.ask("DELETE", f"/items/{quote(happening.item, safe='')}")
+            case UserCame():
+                self._line.ask("PUT", f"/users/{quote(happening.user, safe='')}", {"attributes": dict(happening.attributes)})
+
+    def _choose(self, choice: Choice, number: int) -> None:
+        asked = {"user": choice.user, "context": dict(choice.context), "time": choice.time}
+        if self._speed:  # people look before they choose; what they are shown has no influence here
+            self._line.ask("POST", "/recommend", asked)
+        self._choices.append({**asked, "item": choice.item, "event_id": f"{self._name}-{number}"})
+        if len(self._choices) >= self._most:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._choices:
+            status, answer = self._line.ask("POST", "/events", self._choices)
+            if status != 200:
+                raise Unavailable(f"the service refuses what happens in the demo: {answer}")
+            self._choices = []

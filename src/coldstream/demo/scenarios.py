@@ -1,0 +1,79 @@
+"""The scenarios by name: what happens, what is known of it, and how it is examined. Only movielens ends by itself."""
+
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import NamedTuple
+
+from coldstream.demo.churn import churn
+from coldstream.demo.happenings import Choice, Happening, ItemCame, UserCame
+from coldstream.events.simulate import click_items, clicks
+from coldstream.features.fields import Category, Id, Number
+from coldstream.features.schema import Schema
+
+
+class Scenario(NamedTuple):
+    """A world to watch."""
+
+    about: str
+    schema: Callable[[], Schema]
+    top: int
+    window: int
+    happenings: Callable[[], Iterator[Happening]]
+
+
+def _clicks() -> Iterator[Happening]:
+    """The paper's stream again and again: in each of them ad 3 is favoured instead of ad 2 from the middle on."""
+    for item, attributes in click_items().items():
+        yield ItemCame(item, attributes)
+    for seed in count():
+        for event in clicks(seed):
+            yield Choice(f"{event.user} of day {seed}", event.item, event.time, event.context)
+
+
+def _movielens() -> Iterator[Happening]:
+    """ML-100k's ratings of five stars, in order of time; users and movies come with their first."""
+    from coldstream.evaluation.workload import Known, loaded
+
+    stream = loaded(Known("ml-100k", 0)).stream
+    came: set[tuple[str, str]] = set()
+    for event in stream.events:
+        if ("item", event.item) not in came:
+            yield ItemCame(event.item, stream.items.get(event.item, {}))
+        if ("user", event.user) not in came:
+            yield UserCame(event.user, stream.users.get(event.user, {}))
+        came |= {("item", event.item), ("user", event.user)}
+        yield Choice(event.user, event.item, event.time, event.context)
+
+
+def _movielens_schema() -> Schema:
+    from coldstream.evaluation.workload import Known, loaded
+
+    return loaded(Known("ml-100k", 0)).schema
+
+
+SCENARIOS = {
+    "clicks": Scenario(
+        "five ads and visitors who never come back; halfway through, taste changes",
+        lambda: Schema(
+            user=(),
+            item=[Id(), Category("category")],
+            context=[Number("age"), Category("sex"), Category("state")],
+            exclude_seen=False,
+        ),
+        1,
+        500,
+        _clicks,
+    ),
+    "churn": Scenario(
+        "a record shop where visitors and records come and go all the time",
+        lambda: Schema(
+            user=[Id(), Category("age")],
+            item=[Id(), Category("style"), Number("price", low=1, high=10)],
+            context=[Category("device")],
+        ),
+        10,
+        1000,
+        lambda: churn(0),
+    ),
+    "movielens": Scenario("ML-100k's five-star ratings, one after the other", _movielens_schema, 10, 3000, _movielens),
+}

@@ -1,0 +1,90 @@
+"""How the service fared: a sample of its figures every second, thinner the longer ago, and marks of what happened."""
+
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from coldstream.service.messages import Figures, Mark, Sample
+
+if TYPE_CHECKING:
+    from coldstream.service.service import Service
+
+MOST_SAMPLES, MOST_MARKS = 600, 100
+SECONDS_BETWEEN_ARRIVALS = 15
+"""New items within so long share a mark."""
+
+
+class Trail:
+    """What the page draws. Nothing of it is saved: the figures' own windows are."""
+
+    def __init__(self, service: "Service") -> None:
+        self._service = service
+        self.samples: list[Sample] = []
+        self.marks: list[Mark] = []
+        self._moment = time.monotonic()
+        self._answered = 0
+        self._alarms: int | None = None
+        self._arrivals: int | None = None
+        self._marked = 0.0
+
+    def take(self) -> None:
+        """One more sample."""
+        recommender, standing = self._service.recommender, self._service.learner.examination.standing()
+        now, size, calls = time.monotonic(), recommender.size, self._service.metrics.of("POST", "/recommend")
+        elapsed, self._moment = max(now - self._moment, 1e-3), now
+        answered, self._answered = calls.answered - self._answered, calls.answered
+        before = self.samples[-1] if self.samples else None
+        p50, p99 = _quantiles(list(calls.recent))
+        seq = max(int(time.time()), before.seq + 1 if before else 0)  # rises across restarts too
+        self.samples.append(
+            Sample(
+                seq=seq,
+                time=round(time.time(), 3),
+                events=standing.events,
+                events_per_second=round((standing.events - before.events) / elapsed, 2) if before else 0.0,
+                recommendations_per_second=round(answered / elapsed, 2),
+                p50_ms=p50,
+                p99_ms=p99,
+                features=size.features,
+                new_features=size.features - self._features_before(standing.events - standing.window, size.features),
+                sampled=_rounded(standing.sampled),
+                new_users=_rounded(standing.new_users),
+                new_items=_rounded(standing.new_items),
+                methods={name: Figures(_rounded(f.recall), _rounded(f.mpr)) for name, f in standing.methods.items()},
+                penalties={name: float(f"{value:.4g}") for name, value in recommender.penalties().items()},
+            )
+        )
+        self._mark(seq, standing.events, size.arrivals, now)
+        if len(self.samples) > MOST_SAMPLES:
+            del self.samples[1 : MOST_SAMPLES // 2 : 2]
+
+    def _mark(self, seq: int, events: int, arrivals: int, now: float) -> None:
+        alarms = self._service.learner.examination.alarms
+        if self._alarms is not None and len(alarms) > self._alarms:
+            self.marks.append(Mark(seq, alarms[-1], "drift", "drift was noticed"))
+        self._alarms = len(alarms)
+        began = len(self.samples) < 2 or not self.samples[-2].events
+        if self._arrivals is None or began:  # what the catalogue begins with is no news
+            self._arrivals = arrivals
+        elif arrivals > self._arrivals and now - self._marked >= SECONDS_BETWEEN_ARRIVALS:
+            came = arrivals - self._arrivals
+            self.marks.append(Mark(seq, events, "items", f"{came} new item{'s' * (came > 1)}"))
+            self._arrivals, self._marked = arrivals, now
+        del self.marks[:-MOST_MARKS]
+
+    def _features_before(self, events: int, now: int) -> int:
+        """How many features there were so many events ago, as far as the samples go back."""
+        earlier = [sample.features for sample in self.samples if sample.events >= events]
+        return earlier[0] if earlier else now
+
+
+def _quantiles(seconds: list[float]) -> tuple[float | None, float | None]:
+    if not seconds:
+        return None, None
+    p50, p99 = np.quantile(seconds, (0.5, 0.99))
+    return round(1e3 * float(p50), 3), round(1e3 * float(p99), 3)
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 5)

@@ -1,0 +1,125 @@
+"""The page of a running demo, in a real browser."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from browser import Demo, browser, drawn, wait_for_events
+from playwright.sync_api import Browser, Page, expect
+from served import SCHEMA, Served
+
+from coldstream.service.keys import Key, Keys, hashed
+
+
+@pytest.fixture
+def demo(tmp_path: Path) -> Iterator[Demo]:
+    running = Demo(tmp_path / "data", "--speed", "100")
+    yield running
+    running.interrupt()
+
+
+@pytest.fixture
+def chromium() -> Iterator[Browser]:
+    with browser() as opened:
+        yield opened
+
+
+def opened(chromium: Browser, demo: Demo) -> tuple[Page, list[str]]:
+    page, errors = chromium.new_page(), []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    page.goto(demo.address)
+    return page, errors
+
+
+def test_somebody_watches_tries_and_sees_the_service_go(demo: Demo, chromium: Browser, tmp_path: Path) -> None:
+    page, errors = opened(chromium, demo)
+    wait_for_events(page, 100)
+    expect(page.get_by_test_id("recall-chart")).to_have_class(re.compile("drawn"))
+    wait_for_events(page, drawn(page) + 100)
+    expect(page.get_by_test_id("verdict")).to_have_attribute("data-state", re.compile("ahead|early|behind"))
+    for tile in ("events", "recommendations", "latency", "features", "model", "audience", "position", "snapshot"):
+        expect(page.get_by_test_id(f"tile-{tile}")).to_contain_text(re.compile(r"\w"))
+
+    page.get_by_test_id("invent").click()
+    page.get_by_test_id("field-context-state").fill("32")
+    page.get_by_test_id("recommend").click()
+    listed = page.get_by_test_id("recommendation")
+    expect(listed).to_have_count(5)
+    scores = page.get_by_test_id("score").all_text_contents()
+    page.get_by_test_id("why-button").first.click()
+    why = page.get_by_test_id("why")
+    expect(why).to_be_visible()
+    assert float(why.get_attribute("data-sum") or "nan") == pytest.approx(
+        float(why.get_attribute("data-score") or "nan"), abs=1e-6
+    )
+
+    user = page.get_by_test_id("user").input_value()
+    page.get_by_test_id("interact").last.click()
+    expect(page.get_by_test_id("score").first).not_to_have_text(scores[0])
+    response = page.request.get(f"{demo.address}users/{user}")
+    assert response.status == 200
+
+    page.get_by_test_id("feature").fill("item.id=ad0")
+    page.get_by_test_id("feature-submit").click()
+    expect(page.get_by_test_id("nearest").get_by_test_id("feature-row").first).to_be_visible()
+    page.get_by_test_id("catalogue-search").fill("ad3")
+    expect(page.get_by_test_id("catalogue-item")).to_have_count(1)
+    assert errors == []
+
+    server = subprocess.run(["pgrep", "-f", f"serve --schema {tmp_path}"], capture_output=True, text=True, check=True)
+    os.kill(int(server.stdout.split()[0]), signal.SIGKILL)
+    expect(page.get_by_test_id("banner")).to_be_visible(timeout=30_000)
+    expect(page.get_by_test_id("connection")).to_have_attribute("data-state", "lost")
+
+
+def test_ctrl_c_stops_both_and_another_start_goes_on(tmp_path: Path, chromium: Browser) -> None:
+    demo = Demo(tmp_path / "data", "--speed", "200")
+    page, _ = opened(chromium, demo)
+    wait_for_events(page, 200)
+    page.close()
+    assert demo.interrupt() == 0
+    assert "stopping" in "".join(demo.said)
+    again = Demo(tmp_path / "data", "--speed", "200")
+    page, _ = opened(chromium, again)
+    wait_for_events(page, 0)
+    assert drawn(page) > 200
+    learned = page.request.get(f"{again.address}evaluation").json()
+    position = page.request.get(f"{again.address}ready").json()["position"]
+    assert learned["events"] + 5 + 1 <= position + 100  # five ads and the beginning; nothing was sent twice
+    assert again.interrupt() == 0
+
+
+def test_with_keys_the_page_asks_for_one(tmp_path: Path, chromium: Browser) -> None:
+    keys = tmp_path / "keys.toml"
+    Keys([Key("reader", ("read",), hashed("cs_reader"))]).write(keys)
+    (tmp_path / "schema.toml").write_text(SCHEMA)
+    flags = ("--schema", tmp_path / "schema.toml", "--data", tmp_path / "data", "--keys", keys)
+    with Served(*flags, folder=tmp_path) as server:
+        server.logged("ready")
+        page = chromium.new_page()
+        page.goto(f"http://127.0.0.1:{server.port}/")
+        page.get_by_test_id("key-input").fill("cs_wrong")
+        page.get_by_test_id("key-submit").click()
+        expect(page.get_by_test_id("key-wrong")).to_be_visible(timeout=30_000)
+        page.get_by_test_id("key-input").fill("cs_reader")
+        page.get_by_test_id("key-submit").click()
+        expect(page.get_by_test_id("connection")).to_have_attribute("data-state", "live", timeout=30_000)
+        expect(page.get_by_test_id("verdict")).to_have_attribute("data-state", "empty", timeout=30_000)
+
+
+@pytest.mark.parametrize("scenario", ["clicks", "churn"])
+def test_after_five_thousand_events_it_is_ahead_of_both_shadows(scenario: str) -> None:
+    command = [sys.executable, "-m", "coldstream", "demo", "--headless", "--events", "5000", "--scenario", scenario]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr
+    rows = {line[:20].strip(): [float(word) for word in line[20:].split()] for line in done.stdout.splitlines()[4:]}
+    assert set(rows) == {"coldstream", "popularity", "recent popularity"}
+    for shadow in ("popularity", "recent popularity"):
+        assert rows["coldstream"][0] > rows[shadow][0]
+        assert rows["coldstream"][1] < rows[shadow][1]

@@ -1,0 +1,121 @@
+"""Scenarios are the same whenever they are lived, and keep their rules."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import islice, takewhile
+from typing import Any
+
+import pytest
+
+from coldstream import Schema
+from coldstream.demo.audience import Audience
+from coldstream.demo.churn import ITEMS, churn
+from coldstream.demo.happenings import Choice, Happening, ItemCame, ItemWent, UserCame
+from coldstream.demo.scenarios import SCENARIOS
+
+
+@pytest.mark.parametrize("name", ["clicks", "churn"])
+def test_a_scenario_is_the_same_whenever_it_is_lived(name: str) -> None:
+    first, again = (list(islice(SCENARIOS[name].happenings(), 3000)) for _ in range(2))
+    assert first == again
+    assert len(first) == 3000
+
+
+@pytest.mark.parametrize("name", ["clicks", "churn"])
+def test_the_schema_of_a_scenario_knows_all_that_happens(name: str) -> None:
+    from coldstream import Event, Recommender
+
+    scenario = SCENARIOS[name]
+    recommender = Recommender(scenario.schema(), factors=2, negatives=2)
+    for happening in islice(scenario.happenings(), 2500):
+        match happening:
+            case ItemCame():
+                recommender.put_item(happening.item, happening.attributes)
+            case ItemWent():
+                recommender.remove_item(happening.item)
+            case UserCame():
+                recommender.put_user(happening.user, happening.attributes)
+            case Choice():
+                recommender.learn(Event(*happening))
+
+
+def test_in_the_shop_there_are_always_as_many_items_and_nobody_chooses_one_twice() -> None:
+    there: set[str] = set()
+    had = defaultdict[str, set[str]](set)
+    went = 0
+    for happening in islice(churn(1), 8000):
+        if isinstance(happening, ItemCame):
+            there.add(happening.item)
+        elif isinstance(happening, ItemWent):
+            there.remove(happening.item)
+            went += 1
+        elif isinstance(happening, Choice):
+            assert len(there) == ITEMS
+            assert happening.item in there
+            assert happening.item not in had[happening.user]
+            had[happening.user].add(happening.item)
+    assert went > 300
+    assert len(had) > 400
+
+
+@pytest.mark.parametrize("name", ["clicks", "churn"])
+def test_a_schema_can_be_written_and_read(name: str, tmp_path: Any) -> None:
+    schema = SCENARIOS[name].schema()
+    (tmp_path / "schema.toml").write_text(schema.toml())
+    assert Schema.from_toml(tmp_path / "schema.toml") == schema
+
+
+class Noted:
+    """A service that notes what it is asked, and has learned some events already."""
+
+    def __init__(self, events: int) -> None:
+        self.events, self.asked = events, list[tuple[str, str, Any]]()
+
+    def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        self.asked.append((method, path, body))
+        return 200, {"events": self.events}
+
+
+def story() -> Iterator[Happening]:
+    yield ItemCame("a/b", {})
+    for n in range(6):
+        yield Choice(f"u{n}", "a/b", float(n), {})
+        if n == 2:
+            yield ItemCame("c", {"price": 3})
+            yield ItemWent("a/b")
+    yield UserCame("u", {"age": "old"})
+
+
+def choices(service: Noted) -> list[str]:
+    return [event["event_id"] for _, path, body in service.asked if path == "/events" for event in body]
+
+
+def test_an_audience_begins_at_the_beginning() -> None:
+    service = Noted(0)
+    assert Audience(service, "story", 0.0).live(story()) == 6  # type: ignore[arg-type]
+    assert choices(service) == [f"story-{n}" for n in range(1, 7)]
+    paths = [path for _, path, _ in service.asked[2:]]
+    assert paths == ["/items/a%2Fb", "/events", "/items/c", "/items/a%2Fb", "/events", "/users/u"]
+
+
+def test_an_audience_goes_on_where_the_service_has_come_to() -> None:
+    service = Noted(3)
+    Audience(service, "story", 0.0).live(story())  # type: ignore[arg-type]
+    assert choices(service) == ["story-4", "story-5", "story-6"]
+    # What came right after the last choice that was learned may not have been sent yet.
+    assert [path for _, path, _ in takewhile(lambda asked: asked[1] != "/events", service.asked[2:])] == [
+        "/items/c",
+        "/items/a%2Fb",
+    ]
+
+
+def test_an_audience_stops_after_so_many_choices() -> None:
+    service = Noted(0)
+    assert Audience(service, "story", 0.0).live(story(), 2) == 2  # type: ignore[arg-type]
+    assert choices(service) == ["story-1", "story-2"]
+
+
+def test_at_a_speed_people_look_before_they_choose() -> None:
+    service = Noted(4)
+    Audience(service, "story", 1000.0).live(story())  # type: ignore[arg-type]
+    assert [path for _, path, _ in service.asked].count("/recommend") == 2

@@ -1,0 +1,45 @@
+"""A change of taste is noticed, and nothing else is."""
+
+import numpy as np
+
+from coldstream.runtime.drift import Drift
+
+
+def alarms(ranks: np.ndarray) -> list[int]:
+    drift = Drift()
+    return [n for n, rank in enumerate(ranks.tolist()) if drift.hear(rank)]
+
+
+def test_steady_ranks_raise_no_alarm() -> None:
+    for seed in range(20):
+        assert alarms(np.random.default_rng(seed).exponential(15, 5000).clip(0, 100)) == []
+
+
+def test_ranks_that_become_better_raise_no_alarm() -> None:
+    rng = np.random.default_rng(1)
+    assert alarms(np.concatenate([rng.uniform(0, 100, 1500), rng.exponential(10, 3000).clip(0, 100)])) == []
+
+
+def test_ranks_that_become_worse_raise_one_soon_after() -> None:
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        before, after = rng.exponential(12, 2000).clip(0, 100), rng.uniform(0, 80, 400)
+        (first, *_) = alarms(np.concatenate([before, after]))
+        assert 2000 <= first < 2150
+
+
+def test_after_an_alarm_it_begins_anew() -> None:
+    rng = np.random.default_rng(3)
+    levels = [rng.exponential(scale, 1500).clip(0, 100) for scale in (8, 40, 8, 40)]
+    found = alarms(np.concatenate(levels))
+    assert any(1500 <= n < 1700 for n in found)
+    assert any(4500 <= n < 4700 for n in found)
+
+
+def test_its_state_goes_on() -> None:
+    ranks = np.concatenate([np.random.default_rng(5).exponential(12, 900), np.full(200, 60.0)])
+    one = Drift()
+    for rank in ranks[:500].tolist():
+        one.hear(rank)
+    two = Drift.from_state(one.state())
+    assert [one.hear(rank) for rank in ranks[500:].tolist()] == [two.hear(rank) for rank in ranks[500:].tolist()]

@@ -1,0 +1,115 @@
+"""The trail: a sample a second, thinner the longer ago."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import pytest
+from api import Api
+
+from coldstream.service import trail as module
+
+
+@pytest.fixture
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    served = Api(tmp_path_factory.mktemp("trail"), evaluate_window=50).start()
+    yield served
+    served.stop()
+
+
+def learn(api: Api, first: int, count: int) -> None:
+    events = [{"user": f"u{n}", "item": f"i{n % 7}"} for n in range(first, first + count)]
+    assert api.call("POST", "/events", events).status == 200
+
+
+def take(api: Api) -> None:
+    async def taken() -> None:
+        api.service.trail.take()
+
+    api.run(taken())
+
+
+def test_samples_say_what_the_service_says(api: Api) -> None:
+    learn(api, 0, 30)
+    api.call("POST", "/recommend", {})
+    take(api)
+    live = api.call("GET", "/live").json
+    sample, standing = live["samples"][-1], api.call("GET", "/evaluation").json
+    assert sample["events"] == standing["events"] == 30
+    assert sample["methods"]["popularity"]["mpr"] == pytest.approx(standing["methods"]["popularity"]["mpr"], abs=1e-4)
+    assert sample["p50_ms"] > 0
+    assert sample["penalties"]["item.id"] > 0
+    assert live["service"]["position"] == api.service.learner.position
+    assert live["service"]["users"] == 30
+    sequence = [one["seq"] for one in live["samples"]]
+    assert sequence == sorted(set(sequence))
+    assert api.call("GET", f"/live?since={sequence[-1]}").json["samples"] == []
+
+
+def test_new_features_are_those_of_the_last_window(api: Api) -> None:
+    learn(api, 0, 60)
+    take(api)
+    before = api.call("GET", "/live").json["samples"][-1]["features"]
+    learn(api, 60, 40)
+    take(api)
+    sample = api.call("GET", "/live").json["samples"][-1]
+    assert sample["new_features"] == sample["features"] - before > 0
+
+
+def test_new_items_and_drift_are_marked(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SECONDS_BETWEEN_ARRIVALS", 0)
+    learn(api, 0, 10)
+    take(api)
+    take(api)
+    api.call("POST", "/items", [{"id": "new"}, {"id": "newer"}])
+    api.service.learner.examination.alarms.append(9)
+    take(api)
+    marks = api.call("GET", "/live").json["marks"]
+    assert [(mark["kind"], mark["text"]) for mark in marks[-2:]] == [
+        ("drift", "drift was noticed"),
+        ("items", "2 new items"),
+    ]
+
+
+def test_old_samples_become_fewer(api: Api) -> None:
+    for _ in range(module.MOST_SAMPLES + 200):
+        take(api)
+    samples = api.service.trail.samples
+    assert len(samples) <= module.MOST_SAMPLES
+    assert len({sample.seq for sample in samples}) == len(samples)
+    gaps = [later.seq - earlier.seq for earlier, later in pairwise(samples)]
+    assert gaps[-1] == 1
+    assert max(gaps[: len(gaps) // 3]) > 1
+
+
+def test_the_page_and_its_files_are_there_and_nothing_else(api: Api) -> None:
+    page = api.call("GET", "/")
+    assert (page.status, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert "default-src 'self'" in page.headers["content-security-policy"]
+    assert b"http://" not in page.body.replace(b"http://www.w3.org", b"")
+    for name in ("main.js", "page.css", "plotly.min.js"):
+        assert api.call("GET", f"/assets/{name}").status == 200
+    for name in ("index.htm", "..%2fservice.py", ".", "service.py"):
+        assert api.call("GET", f"/assets/{name}").status == 404
+
+
+def test_searching(api: Api) -> None:
+    api.call("POST", "/items", [{"id": "x1", "attributes": {"genre": ["Jazz"]}}, {"id": "x2"}, {"id": "jazzy"}])
+    api.call("POST", "/users", [{"id": "ann"}, {"id": "joann"}, {"id": "an"}])
+    api.call("POST", "/events", {"user": "ann", "item": "x2"})
+    assert [item["id"] for item in api.call("GET", "/items?search=jazz").json["items"]] == ["x1", "jazzy"]
+    assert api.call("GET", "/items?search=x2").json["items"][0]["chosen"] == 1
+    assert api.call("GET", "/items?limit=1&offset=1").json["items"][0]["id"] == "x2"
+    assert api.call("GET", "/users?search=an").json == {"users": ["an", "ann", "joann"], "total": 3}
+    assert api.call("GET", "/features?search=genre=jazz").json["features"] == ["item.genre=Jazz"]
+    assert api.call("GET", "/schema").json["item"]["genre"]["values"] == ["Jazz"]
+    assert api.call("GET", "/features/nearest?feature=item.genre%3DJazz&n=2").json["feature"] == "item.genre=Jazz"
+    assert api.call("GET", "/features/nearest?feature=nope").status == 404
+    assert api.call("GET", "/features/nearest").status == 422
+    assert api.call("GET", "/items?limit=0").json["field"] == "$.limit"
+    assert api.call("GET", "/items?nope=1").json["field"] == "$.nope"
+    assert api.call("GET", "/items?search=%ff").status == 400
+    api.call("GET", "/features/changed")
+    api.call("POST", "/events", {"user": "ann", "item": "x1"})
+    moved = api.call("GET", "/features/changed?n=50").json
+    assert moved["since_events"] == 1
+    assert "user.id=ann" in [one["feature"] for one in moved["changed"]]
