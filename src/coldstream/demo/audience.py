@@ -10,6 +10,9 @@ from urllib.parse import quote
 from coldstream.demo.happenings import Choice, Happening, ItemCame, ItemWent, UserCame
 from coldstream.errors import Unavailable
 
+MOST_PUT = 500
+"""Items or users in one call."""
+
 PATIENCE = 300.0
 """Seconds that a service may take to get ready: the first start compiles."""
 
@@ -44,8 +47,8 @@ class Audience:
 
     def __init__(self, line: Line, name: str, speed: float) -> None:
         self._line, self._name, self._speed = line, name, speed
-        self._choices: list[dict[str, Any]] = []
-        self._most = 100 if not speed else max(1, round(speed / 50))
+        self._most_choices = 100 if not speed else max(1, round(speed / 50))
+        self._path, self._records = "", list[dict[str, Any]]()  # what is to be sent in one call
 
     def live(self, happenings: Iterator[Happening], most: int | None = None) -> int:
         """Go on from where the service has come to, until so many choices were made; how many there are."""
@@ -68,29 +71,35 @@ class Audience:
             time.sleep(max(0.0, start + choices / self._speed - time.monotonic()))
 
     def _do(self, happening: Happening, number: int) -> None:
-        if isinstance(happening, Choice):
-            self._choose(happening, number)
-            return
-        self._flush()
         match happening:
+            case Choice():
+                self._choose(happening, number)
             case ItemCame():
-                self._line.ask("PUT", f"/items/{quote(happening.item, safe='')}", {"attributes": dict(happening.attributes)})
-            case ItemWent():
-                self._line.ask("DELETE", f"/items/{quote(happening.item, safe='')}")
+                self._add("/items", {"id": happening.item, "attributes": dict(happening.attributes)}, MOST_PUT)
             case UserCame():
-                self._line.ask("PUT", f"/users/{quote(happening.user, safe='')}", {"attributes": dict(happening.attributes)})
+                self._add("/users", {"id": happening.user, "attributes": dict(happening.attributes)}, MOST_PUT)
+            case ItemWent():
+                self._flush()
+                self._line.ask("DELETE", f"/items/{quote(happening.item, safe='')}")
 
     def _choose(self, choice: Choice, number: int) -> None:
         asked = {"user": choice.user, "context": dict(choice.context), "time": choice.time}
         if self._speed:  # people look before they choose; what they are shown has no influence here
             self._line.ask("POST", "/recommend", asked)
-        self._choices.append({**asked, "item": choice.item, "event_id": f"{self._name}-{number}"})
-        if len(self._choices) >= self._most:
+        event = {**asked, "item": choice.item, "event_id": f"{self._name}-{number}"}
+        self._add("/events", event, self._most_choices)
+
+    def _add(self, path: str, record: dict[str, Any], most: int) -> None:
+        if path != self._path:
+            self._flush()
+        self._path = path
+        self._records.append(record)
+        if len(self._records) >= most:
             self._flush()
 
     def _flush(self) -> None:
-        if self._choices:
-            status, answer = self._line.ask("POST", "/events", self._choices)
+        if self._records:
+            status, answer = self._line.ask("POST", self._path, self._records)
             if status != 200:
                 raise Unavailable(f"the service refuses what happens in the demo: {answer}")
-            self._choices = []
+            self._records = []

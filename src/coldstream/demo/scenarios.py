@@ -31,17 +31,17 @@ def _clicks() -> Iterator[Happening]:
 
 
 def _movielens() -> Iterator[Happening]:
-    """ML-100k's ratings of five stars, in order of time; users and movies come with their first."""
+    """ML-100k's five-star ratings in order of time. All movies are there from the start, users come with their first."""
     from coldstream.evaluation.workload import Known, loaded
 
     stream = loaded(Known("ml-100k", 0)).stream
-    came: set[tuple[str, str]] = set()
+    for item in dict.fromkeys(event.item for event in stream.events):
+        yield ItemCame(item, stream.items.get(item, {}))
+    came: set[str] = set()
     for event in stream.events:
-        if ("item", event.item) not in came:
-            yield ItemCame(event.item, stream.items.get(event.item, {}))
-        if ("user", event.user) not in came:
+        if event.user not in came:
+            came.add(event.user)
             yield UserCame(event.user, stream.users.get(event.user, {}))
-        came |= {("item", event.item), ("user", event.user)}
         yield Choice(event.user, event.item, event.time, event.context)
 
 
