@@ -124,7 +124,10 @@ class Service:
 
     async def _sample(self) -> None:
         while True:
-            self.trail.take()
+            try:
+                self.trail.take()
+            except Exception as error:  # the page would miss a sample; nobody else would miss anything
+                log.error("no sample could be taken", exc_info=error)
             await asyncio.sleep(1)
 
     def changes(self) -> Changes:
