@@ -44,14 +44,36 @@ def searched(names: Iterator[str], text: str, limit: int, offset: int = 0) -> Fo
     return Found(matching[offset : offset + limit], len(matching))
 
 
-def features(known: Knowledge) -> Iterator[str]:
-    """The names of all features that have a column."""
-    vocabulary = known.encoder.vocabulary
-    return (named(*owner) for column in range(len(vocabulary)) if (owner := vocabulary.owner_or_none(column)))
+class Insight:
+    """A closer look at what is known. It only reads."""
+
+    def __init__(self, known: Knowledge) -> None:
+        self._known = known
+
+    def features(self, search: str, limit: int, offset: int = 0) -> Found:
+        """Names of features that hold a text."""
+        vocabulary = self._known.encoder.vocabulary
+        owners = (vocabulary.owner_or_none(column) for column in range(len(vocabulary)))
+        return searched((named(*owner) for owner in owners if owner), search, limit, offset)
+
+    def nearest(self, feature: str, n: int) -> list[Near]:
+        """The features most like one, by the cosine of their vectors."""
+        return _nearest(self._known, feature, n)
+
+    def penalties(self) -> dict[str, float]:
+        """λ per field where it adapts per field: of the vectors, or of the weight where a field has none. Else nothing."""
+        return _penalties(self._known)
+
+    def changes(self) -> "Changes":
+        """The parameters as they are now, to compare with later."""
+        return Changes(self._known)
+
+    def changed(self, since: "Changes", n: int) -> list[Change]:
+        """The features that have moved farthest since then."""
+        return since.most(self._known, n)
 
 
-def nearest(known: Knowledge, feature: str, n: int) -> list[Near]:
-    """The features whose vectors point most nearly where that of one feature points."""
+def _nearest(known: Knowledge, feature: str, n: int) -> list[Near]:
     vocabulary, V = known.encoder.vocabulary, known.machine.parameters.theta.V
     column = _column(vocabulary, feature)
     used = [c for c in range(len(vocabulary)) if c != column and vocabulary.owner_or_none(c)]
@@ -63,8 +85,7 @@ def nearest(known: Knowledge, feature: str, n: int) -> list[Near]:
     return [Near(named(*vocabulary.owner(used[place])), float(cosine[place])) for place in best.tolist()]
 
 
-def penalties(known: Knowledge) -> dict[str, float]:
-    """λ per field where it adapts per field: of the vectors, or of the weight where a field has none. Else nothing."""
+def _penalties(known: Knowledge) -> dict[str, float]:
     if known.hyperparameters.regularization != "per-field":
         return {}
     memory = known.machine.parameters.memory

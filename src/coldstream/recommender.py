@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coldstream import insight
 from coldstream.arrays import Doubles, Integers, frozen, plain
 from coldstream.catalogue.filters import NOTHING_BARRED, Predicate, barred_slots
 from coldstream.catalogue.ranking import Rank
@@ -19,10 +18,12 @@ from coldstream.crowd import Prepared, best_of_all
 from coldstream.errors import InvalidInput, InvalidSnapshot, UnknownId, shown
 from coldstream.events.event import Event, checked_id, checked_names, checked_time
 from coldstream.features.fields import Field
+from coldstream.features.history import Features
 from coldstream.features.schema import Schema, extended
 from coldstream.features.sparse import Sparse
 from coldstream.features.users import User
 from coldstream.features.vocabulary import Vocabulary
+from coldstream.insight import Insight
 from coldstream.knowledge import NOBODY, Knowledge
 from coldstream.model.explanation import Explanation, explained
 from coldstream.model.factorization_machine import checked_seed, chosen
@@ -133,38 +134,21 @@ class Recommender:
         """Whether a user ever chose anything."""
         return user in self._known.users and len(self._known.users[user].seen.slots()) > 0
 
-    def penalties(self) -> dict[str, float]:
-        """λ per field, where it adapts per field; else nothing."""
-        return insight.penalties(self._known)
-
-    def features(self, search: str, limit: int, offset: int = 0) -> insight.Found:
-        """Names of features that hold a text."""
-        return insight.searched(insight.features(self._known), search, limit, offset)
-
-    def nearest(self, feature: str, n: int) -> list[insight.Near]:
-        """The features most like one, by the cosine of their vectors."""
-        return insight.nearest(self._known, feature, n)
-
-    def changes(self) -> insight.Changes:
-        """The parameters as they are now, to compare with later."""
-        return insight.Changes(self._known)
-
-    def changed(self, since: insight.Changes, n: int) -> list[insight.Change]:
-        """The features that have moved farthest since then."""
-        return since.most(self._known, n)
+    @property
+    def insight(self) -> Insight:
+        """A closer look at what was learned: features by name, which are alike, which have changed."""
+        return Insight(self._known)
 
     # Step 0: users, items and context variables come, change and go
 
     def put_user(self, user: str, attributes: Mapping[str, Any] | None = None) -> None:
         """Add a user, or give one other attributes. What was learned of the id stays."""
-        given = checked_names(f"user {checked_id('user', user)!r}", {} if attributes is None else attributes)
-        features = self._known.encoder.describe_user(user, given)
+        given, features = self._described_user(user, attributes)
         self._known.put_user(user, {name: frozen(raw) for name, raw in given.items()}, features)
 
     def put_item(self, item: str, attributes: Mapping[str, Any] | None = None) -> None:
         """Add an item, or give one other attributes: a price changes. What was learned of the id stays."""
-        given = checked_names(f"item {checked_id('item', item)!r}", {} if attributes is None else attributes)
-        features = self._known.encoder.describe_item(item, given)
+        given, features = self._described_item(item, attributes)
         self._known.put_item(item, {name: frozen(raw) for name, raw in given.items()}, features)
 
     def remove_item(self, item: str) -> None:
@@ -192,13 +176,11 @@ class Recommender:
 
     def check_user(self, user: str, attributes: Mapping[str, Any] | None = None) -> None:
         """Raise what `put_user` would raise."""
-        given = checked_names(f"user {checked_id('user', user)!r}", {} if attributes is None else attributes)
-        self._known.encoder.describe_user(user, given)
+        self._described_user(user, attributes)
 
     def check_item(self, item: str, attributes: Mapping[str, Any] | None = None) -> None:
         """Raise what `put_item` would raise."""
-        given = checked_names(f"item {checked_id('item', item)!r}", {} if attributes is None else attributes)
-        self._known.encoder.describe_item(item, given)
+        self._described_item(item, attributes)
 
     def check_extension(self, schema: Schema) -> Schema:
         """The schema that `extend` would lead to; raises what it would raise."""
@@ -371,6 +353,14 @@ class Recommender:
         except NOT_WHAT_IT_SHOULD_BE as error:
             raise InvalidSnapshot(f"this does not hold a recommender ({error!r}); use an older one") from error
         return recommender
+
+    def _described_user(self, user: str, attributes: Mapping[str, Any] | None) -> tuple[Mapping[str, Any], Features]:
+        given = checked_names(f"user {checked_id('user', user)!r}", {} if attributes is None else attributes)
+        return given, self._known.encoder.describe_user(user, given)
+
+    def _described_item(self, item: str, attributes: Mapping[str, Any] | None) -> tuple[Mapping[str, Any], Features]:
+        given = checked_names(f"item {checked_id('item', item)!r}", {} if attributes is None else attributes)
+        return given, self._known.encoder.describe_item(item, given)
 
     def _slot(self, item: str) -> int:
         if not isinstance(item, str) or item not in self._known.catalogue:

@@ -153,19 +153,19 @@ def find_users(service: Service, asked: messages.Search, _: str) -> messages.Fou
 
 def find_features(service: Service, asked: messages.Search, _: str) -> messages.FoundFeatures:
     """Features whose name holds a text."""
-    return messages.FoundFeatures(*service.recommender.features(asked.search, asked.limit, asked.offset))
+    return messages.FoundFeatures(*service.recommender.insight.features(asked.search, asked.limit, asked.offset))
 
 
 def nearest(service: Service, asked: messages.NearestQuery, _: str) -> messages.NearestFeatures:
     """The features most like one, in the factor space."""
-    near = service.recommender.nearest(asked.feature, asked.n)
+    near = service.recommender.insight.nearest(asked.feature, asked.n)
     return messages.NearestFeatures(asked.feature, [messages.NearFeature(*one) for one in near])
 
 
 def changed(service: Service, asked: messages.ChangedQuery, _: str) -> messages.ChangedFeatures:
     """The features that have moved farthest in the last window, or since somebody first asked."""
     since = service.changes()
-    moved = service.recommender.changed(since, asked.n)
+    moved = service.recommender.insight.changed(since, asked.n)
     passed = service.recommender.events - since.events
     return messages.ChangedFeatures(passed, [messages.ChangedFeature(*one) for one in moved])
 
@@ -178,7 +178,7 @@ def schema(service: Service, _: None, __: str) -> dict[str, Any]:
         for name, options in document[side].items():
             if options["kind"] in ("category", "set"):
                 prefix = f"{side}.{name}="
-                known = recommender.features(prefix, 50).names
+                known = recommender.insight.features(prefix, 50).names
                 options["values"] = sorted(value.removeprefix(prefix) for value in known if value.startswith(prefix))
     return document
 

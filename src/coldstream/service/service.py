@@ -134,7 +134,7 @@ class Service:
         """The parameters as they were at most a window of events ago. Nobody pays for the copy until somebody asks."""
         window = self.learner.examination.window
         if self._changes is None or self.recommender.events - self._changes.events > window:
-            before, self._changes = self._changes, self.recommender.changes()
+            before, self._changes = self._changes, self.recommender.insight.changes()
             return before or self._changes
         return self._changes
 

@@ -52,7 +52,7 @@ class Trail:
                 new_users=_rounded(standing.new_users),
                 new_items=_rounded(standing.new_items),
                 methods={name: Figures(_rounded(f.recall), _rounded(f.mpr)) for name, f in standing.methods.items()},
-                penalties={name: float(f"{value:.4g}") for name, value in recommender.penalties().items()},
+                penalties={name: float(f"{value:.4g}") for name, value in recommender.insight.penalties().items()},
             )
         )
         self._mark(seq, standing.events, size.arrivals, now)
