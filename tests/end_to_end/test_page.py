@@ -76,6 +76,7 @@ def test_somebody_watches_tries_and_sees_the_service_go(demo: Demo, chromium: Br
     os.kill(int(server.stdout.split()[0]), signal.SIGKILL)
     expect(page.get_by_test_id("banner")).to_be_visible(timeout=30_000)
     expect(page.get_by_test_id("connection")).to_have_attribute("data-state", "lost")
+    assert demo.process.wait(60) == 2  # it says so, and does not wait for nobody
 
 
 def test_ctrl_c_stops_both_and_another_start_goes_on(tmp_path: Path, chromium: Browser) -> None:

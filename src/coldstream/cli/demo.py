@@ -54,7 +54,8 @@ def _watch(args: argparse.Namespace, scenario: Scenario) -> int:
         lived = (sys.executable, "-m", "coldstream.demo", HOST, str(port), args.scenario, str(args.speed))
         audience = subprocess.Popen(lived, start_new_session=True)
         try:
-            server.wait()
+            if server.wait():
+                raise Unavailable(f"the service has ended; {data / 'service.log'} says more, and starting again goes on")
         except KeyboardInterrupt:
             print("\nstopping", flush=True)
         finally:
