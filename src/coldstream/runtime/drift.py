@@ -6,7 +6,7 @@ when the sum has risen far above its lowest, ranks have been worse for a while t
 
 from typing import Any
 
-ALLOWED, ALARM = 3.0, 800.0
+ALLOWED, ALARM = 5.0, 500.0
 """Percentile points by which a rank may exceed the mean, and how many of them in excess, added up, are an alarm."""
 
 ENOUGH = 300

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 from coldstream.config import Hyperparameters
 from coldstream.errors import Interrupted, InvalidInput, InvalidSchema, InvalidSnapshot, StoreDamaged, shown
@@ -16,11 +16,12 @@ from coldstream.storage.view import View
 log = logging.getLogger(__name__)
 
 
-class Plan:
-    """What a service is asked to be: a schema, hyperparameters and a seed. None of them stands for what there is."""
+class Plan(NamedTuple):
+    """What a service is asked to be. None stands for what the store has."""
 
-    def __init__(self, schema: Schema | None, hyperparameters: Hyperparameters | None, seed: int | None) -> None:
-        self.schema, self.hyperparameters, self.seed = schema, hyperparameters, seed
+    schema: Schema | None
+    hyperparameters: Hyperparameters | None
+    seed: int | None
 
 
 def recovered(store: Store, plan: Plan, unwanted: Callable[[], bool] = lambda: False) -> Learner:

@@ -62,8 +62,8 @@ def verified(store: View, recent: bool, advance: Callable[[int], None]) -> Verdi
 
 def difference(state: State, other: State) -> str:
     """The first part of two recommenders' states that differs; nothing, if all bits are the same."""
-    for name in sorted(state[0].keys() | other[0].keys() - {OWN}):
-        if name != OWN and json.dumps(state[0].get(name)) != json.dumps(other[0].get(name)):
+    for name in sorted((state[0].keys() | other[0].keys()) - {OWN}):
+        if json.dumps(state[0].get(name)) != json.dumps(other[0].get(name)):
             return name
     arrays, others = ({name: a for name, a in arrays.items() if not name.startswith(OWN)} for _, arrays in (state, other))
     for name in sorted(arrays.keys() | others.keys()):

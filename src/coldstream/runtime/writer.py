@@ -180,11 +180,13 @@ class Writer:
             return
         caught_up = await self._caught_up()
         self._group = self._checked()
+        if not self._group:
+            return
         lines = [line(record) for call in self._group for record in call.records]
         try:
             if not caught_up:
                 raise StoreUnavailable("the store does not answer; try again later")
-            positions = await self._in_store(lambda: self._store.append(lines)) if lines else []
+            positions = await self._in_store(lambda: self._store.append(lines))
         except (StoreUnavailable, StoreInUse) as error:
             self._behind = True
             log.warning("the store did not take what was written", extra={"reason": str(error), "records": len(lines)})

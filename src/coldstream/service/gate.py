@@ -1,6 +1,7 @@
 """Who may come in: the key and its scope, the rate, and, where there are no keys, only what this machine asks of itself."""
 
 import math
+import re
 from http import HTTPStatus
 
 from starlette.types import Scope
@@ -10,6 +11,7 @@ from coldstream.service.problems import Problem
 from coldstream.service.rates import Rates
 
 _LOCAL = (b"localhost", b"127.0.0.1", b"[::1]")
+_ALSO_LOCAL = re.compile(rb"127(\.\d{1,3}){3}")
 
 
 class Gate:
@@ -47,6 +49,6 @@ def _check_local(headers: dict[bytes, bytes]) -> None:
     """Refuse a page of somewhere else whose name was made to point here: without keys, it could do everything."""
     host = headers.get(b"host", b"")
     name = host[: host.find(b"]") + 1] if host.startswith(b"[") else host.partition(b":")[0]
-    if name not in _LOCAL:
+    if name not in _LOCAL and not _ALSO_LOCAL.fullmatch(name):
         message = f"the header Host must be a name of this machine itself, got {host.decode('latin-1')!r}"
         raise Problem(HTTPStatus.MISDIRECTED_REQUEST, f"{message}; set keys to serve under other names")

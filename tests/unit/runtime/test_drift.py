@@ -1,7 +1,12 @@
 """A change of taste is noticed, and nothing else is."""
 
+from itertools import chain
+
 import numpy as np
 
+from coldstream import Recommender
+from coldstream.demo.scenarios import SCENARIOS
+from coldstream.events.simulate import click_items, clicks
 from coldstream.runtime.drift import Drift
 
 
@@ -34,6 +39,22 @@ def test_after_an_alarm_it_begins_anew() -> None:
     found = alarms(np.concatenate(levels))
     assert any(1500 <= n < 1700 for n in found)
     assert any(4500 <= n < 4700 for n in found)
+
+
+def test_on_the_papers_clicks_every_change_of_taste_is_noticed() -> None:
+    days = [list(clicks(seed)) for seed in range(2)]
+    first = len(days[0])
+    changes = [sum(e.time < 500_000 for e in days[0]), first, first + sum(e.time < 500_000 for e in days[1])]
+    recommender, drift, found = Recommender(SCENARIOS["clicks"].schema()), Drift(), []
+    for item, attributes in click_items().items():
+        recommender.put_item(item, attributes)
+    for n, event in enumerate(chain(*days)):
+        rank = recommender.rank(event.user, event.item, context=event.context, time=event.time)
+        if drift.hear(100 * rank.position / (rank.candidates - 1)):
+            found.append(n)
+        recommender.learn(event)
+    assert all(any(change <= alarm < change + 150 for alarm in found) for change in changes), (changes, found)
+    assert len(found) <= 5, (changes, found)
 
 
 def test_its_state_goes_on() -> None:

@@ -325,9 +325,9 @@ def test_before_it_is_ready_a_service_says_so(tmp_path: Any) -> None:
 
 
 def test_without_keys_only_this_machine_is_answered(api: Api) -> None:
-    for host in ("127.0.0.1", "localhost:8000", "[::1]:8000", "[::1]"):
+    for host in ("127.0.0.1", "localhost:8000", "[::1]:8000", "[::1]", "127.8.0.1:8000"):
         assert api.call("POST", "/recommend", {}, {"host": host}).status == 200
-    for host in ("example.com", "127.0.0.1.example.com", "", "[::2]", "localhost.example.com:80"):
+    for host in ("example.com", "127.0.0.example", "127.0.0.1.example.com", "", "[::2]", "localhost.example.com:80"):
         assert refused(api, api.call("POST", "/recommend", {}, {"host": host}))["status"] == 421
 
 
