@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from coldstream.errors import ColdstreamError, UnknownId
 from coldstream.features.fields import Field
 from coldstream.recommender import Recommender
-from coldstream.runtime.records import Chosen, ItemPut, ItemRemoved, Record, UserForgotten, UserPut
+from coldstream.runtime.records import Interaction, ItemPut, ItemRemoved, Record, UserForgotten, UserPut
 
 
 class Refused(ColdstreamError):
@@ -37,7 +37,7 @@ class Checks:
     def _check(self, record: Record, coming: dict[str, Field], gone: set[Record]) -> None:
         recommender = self._recommender
         match record:
-            case Chosen():
+            case Interaction():
                 if record.context:
                     coming |= recommender.check_event(record.event(), coming)
             case ItemPut():

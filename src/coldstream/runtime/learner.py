@@ -13,10 +13,10 @@ from coldstream.features.schema import Schema
 from coldstream.recommender import Recommender
 from coldstream.runtime.examination import Examination
 from coldstream.runtime.records import (
-    Begin,
-    Chosen,
+    Interaction,
     ItemPut,
     ItemRemoved,
+    LogHeader,
     Record,
     SchemaExtended,
     UserForgotten,
@@ -46,21 +46,21 @@ class Learner:
         """Newer snapshots than the one it was loaded from, which cannot be used."""
 
     @classmethod
-    def begun(cls, begin: Begin, position: int) -> "Learner":
+    def begun(cls, header: LogHeader, position: int) -> "Learner":
         """A learner that knows nothing yet."""
-        declared = Schema.from_document(begin.schema)
-        hyperparameters = Hyperparameters.from_document(begin.hyperparameters)
-        return cls(declared, Recommender(declared, hyperparameters, begin.seed), Examination(), position)
+        declared = Schema.from_document(header.schema)
+        hyperparameters = Hyperparameters.from_document(header.hyperparameters)
+        return cls(declared, Recommender(declared, hyperparameters, header.seed), Examination(), position)
 
-    def test(self, chosen: Chosen) -> list[Rank] | None:
+    def test(self, interaction: Interaction) -> list[Rank] | None:
         """Where the item of an event that is about to be learned stands. Changes nothing that is learned."""
-        return self.examination.test(self.recommender, chosen.event())
+        return self.examination.test(self.recommender, interaction.event())
 
     def apply(self, position: int, record: Record, ranks: list[Rank] | None = None) -> None:
         """Do what a line of the log says."""
         recommender = self.recommender
         match record:
-            case Chosen():
+            case Interaction():
                 self._learn(record, ranks)
             case ItemPut():
                 recommender.put_item(record.id, record.attributes)
@@ -73,7 +73,7 @@ class Learner:
             case SchemaExtended():
                 self.declared = Schema.from_document(record.schema)
                 recommender.extend(self.declared)
-            case Begin():
+            case LogHeader():
                 raise StoreDamaged(f"line {position} of the log begins anew; a log begins once, at line 1")
         self.position = position
 
@@ -85,15 +85,15 @@ class Learner:
             count += 1
         return count
 
-    def _learn(self, chosen: Chosen, ranks: list[Rank] | None) -> None:
-        recommender, event = self.recommender, chosen.event()
-        new_user = not recommender.has_past(chosen.user)
+    def _learn(self, interaction: Interaction, ranks: list[Rank] | None) -> None:
+        recommender, event = self.recommender, interaction.event()
+        new_user = not recommender.has_past(interaction.user)
         try:
             recommender.learn(event)
         except Diverged:
             # It happened and it is in the log, so it belongs to the user's past, here and in every replay.
             recommender.observe(event)
-        self.examination.note(new_user, recommender.place(chosen.item), recommender.places(), ranks)
+        self.examination.note(new_user, recommender.place(interaction.item), recommender.places(), ranks)
 
     # What survives
 

@@ -1,4 +1,7 @@
-"""What the log holds: everything that ever changed what is known, each as one line of JSON."""
+"""What the log holds: everything that ever changed what is known, each as one line of JSON.
+
+Tags and fields are what logs on disk say: a class may get another name, they may not.
+"""
 
 from typing import Any, TypeAlias
 
@@ -9,8 +12,8 @@ from coldstream.events.event import Event
 from coldstream.storage.store import Entry, Line
 
 
-class Begin(msgspec.Struct, frozen=True, tag="begin", tag_field="kind"):
-    """The first line: what a recommender is made from."""
+class LogHeader(msgspec.Struct, frozen=True, tag="begin", tag_field="kind"):
+    """The first line of a log: what its recommender is made from."""
 
     schema: dict[str, Any]
     hyperparameters: dict[str, Any]
@@ -49,7 +52,7 @@ class UserForgotten(msgspec.Struct, frozen=True, tag="user-forgotten", tag_field
     id: str
 
 
-class Chosen(msgspec.Struct, frozen=True, tag="event", tag_field="kind", omit_defaults=True):
+class Interaction(msgspec.Struct, frozen=True, tag="event", tag_field="kind", omit_defaults=True):
     """A user chose an item."""
 
     user: str
@@ -63,7 +66,7 @@ class Chosen(msgspec.Struct, frozen=True, tag="event", tag_field="kind", omit_de
         return Event(self.user, self.item, self.time, self.context)
 
 
-Record: TypeAlias = Begin | SchemaExtended | UserPut | ItemPut | ItemRemoved | UserForgotten | Chosen
+Record: TypeAlias = LogHeader | SchemaExtended | UserPut | ItemPut | ItemRemoved | UserForgotten | Interaction
 
 
 _encoder = msgspec.json.Encoder()
@@ -74,7 +77,7 @@ def line(record: Record) -> Line:
     """A record as the store takes it."""
     body = _encoder.encode(record)
     match record:
-        case Chosen():
+        case Interaction():
             return Line(body, record.user, record.event_id)
         case UserPut():
             return Line(body, record.id)

@@ -9,7 +9,7 @@ from coldstream.config import Hyperparameters
 from coldstream.errors import Interrupted, InvalidInput, InvalidSchema, InvalidSnapshot, StoreDamaged, shown
 from coldstream.features.schema import SIDES, Schema
 from coldstream.runtime.learner import Learner
-from coldstream.runtime.records import Begin, SchemaExtended, line, record_of
+from coldstream.runtime.records import LogHeader, SchemaExtended, line, record_of
 from coldstream.storage.store import Entry, Saved, Store
 from coldstream.storage.view import View
 
@@ -83,19 +83,19 @@ def at_the_beginning(store: View) -> Learner:
         message = "no snapshot is whole, and the log alone does not do, because people were erased from it"
         raise StoreDamaged(f"{message} up to line {store.base()}; restore the store from a backup")
     first = next(iter(store.read(0)), None)
-    begin = None if first is None else record_of(first)
-    if first is None or not isinstance(begin, Begin):
-        raise StoreDamaged(f"the log must begin with what it is made from, got {shown(begin)}; restore the store")
-    return Learner.begun(begin, first.position)
+    header = None if first is None else record_of(first)
+    if first is None or not isinstance(header, LogHeader):
+        raise StoreDamaged(f"the log must begin with what it is made from, got {shown(header)}; restore the store")
+    return Learner.begun(header, first.position)
 
 
 def _begin(store: Store, plan: Plan) -> None:
     if plan.schema is None:
         raise InvalidInput("the store is empty, and schema is not set; give --schema FILE.toml to begin")
     hyperparameters = Hyperparameters() if plan.hyperparameters is None else plan.hyperparameters
-    begin = Begin(plan.schema.document(), hyperparameters.document(), plan.seed or 0)
-    Learner.begun(begin, 1)  # what cannot be built is refused before it is written down
-    store.append([line(begin)])
+    header = LogHeader(plan.schema.document(), hyperparameters.document(), plan.seed or 0)
+    Learner.begun(header, 1)  # what cannot be built is refused before it is written down
+    store.append([line(header)])
 
 
 def _follow(store: Store, plan: Plan, learner: Learner) -> None:

@@ -21,7 +21,7 @@ from coldstream.errors import ColdstreamError, StoreInUse, StoreUnavailable
 from coldstream.runtime.allowance import Allowance
 from coldstream.runtime.checks import Checks, Refused, together
 from coldstream.runtime.learner import Learner
-from coldstream.runtime.records import Chosen, Record, UserForgotten, line
+from coldstream.runtime.records import Interaction, Record, UserForgotten, line
 from coldstream.runtime.snapshots import NOT_NOW, Snapshots
 from coldstream.storage.store import Saved, Store
 
@@ -250,7 +250,7 @@ class Writer:
                 _answer(call, list(positions))
 
     def _ranks(self, record: Record) -> list[Rank] | None:
-        if not isinstance(record, Chosen) or not self._examining.left():
+        if not isinstance(record, Interaction) or not self._examining.left():
             return None
         started = perf_counter()
         ranks = self.learner.test(record)

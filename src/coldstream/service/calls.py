@@ -10,7 +10,7 @@ from coldstream.features.schema import SIDES
 from coldstream.insight import searched
 from coldstream.model.explanation import Explanation
 from coldstream.runtime.checks import Refused
-from coldstream.runtime.records import Chosen, ItemPut, ItemRemoved, Record, UserPut
+from coldstream.runtime.records import Interaction, ItemPut, ItemRemoved, Record, UserPut
 from coldstream.service import messages
 from coldstream.service.service import VERSION, Service
 from coldstream.service.turns import Asked
@@ -65,7 +65,7 @@ def _terms(explanation: Explanation) -> list[messages.Term]:
 async def learn(service: Service, given: messages.Events, _: str) -> messages.Learned:
     """Log and learn what happened."""
     events = given if isinstance(given, list) else [given]
-    records = [Chosen(e.user, e.item, _seconds(e.time), e.context, e.event_id) for e in events]
+    records = [Interaction(e.user, e.item, _seconds(e.time), e.context, e.event_id) for e in events]
     positions = await _positions(service, records, given)
     return messages.Learned(len(positions), len(events) - len(positions), _last(service, positions))
 

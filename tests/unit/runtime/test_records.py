@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from coldstream.errors import StoreDamaged
 from coldstream.runtime.records import (
-    Begin,
-    Chosen,
+    Interaction,
     ItemPut,
     ItemRemoved,
+    LogHeader,
     Record,
     SchemaExtended,
     UserForgotten,
@@ -27,13 +27,13 @@ values = scalars | st.floats(allow_nan=False, allow_infinity=False) | st.lists(s
 fields = st.dictionaries(ids, values, max_size=3)
 times = st.none() | st.floats(-1e15, 1e15)
 records: st.SearchStrategy[Any] = st.one_of(
-    st.builds(Chosen, ids, ids, times, fields, st.none() | ids),
+    st.builds(Interaction, ids, ids, times, fields, st.none() | ids),
     st.builds(ItemPut, ids, fields),
     st.builds(UserPut, ids, fields),
     st.builds(ItemRemoved, ids),
     st.builds(UserForgotten, ids),
     st.builds(SchemaExtended, st.just({"user": {"id": {"kind": "id"}}})),
-    st.builds(Begin, st.just({}), st.just({"factors": 4}), st.integers(0, 2**63 - 1)),
+    st.builds(LogHeader, st.just({}), st.just({"factors": 4}), st.integers(0, 2**63 - 1)),
 )
 
 
@@ -46,7 +46,7 @@ def test_a_record_comes_back_as_it_was(record: Record) -> None:
 def test_lines_of_a_person_name_the_person_and_no_others_do(record: Record) -> None:
     written = line(record)
     match record:
-        case Chosen():
+        case Interaction():
             assert (written.user, written.event_id, written.forgets) == (record.user, record.event_id, False)
         case UserPut():
             assert (written.user, written.event_id, written.forgets) == (record.id, None, False)
@@ -54,6 +54,26 @@ def test_lines_of_a_person_name_the_person_and_no_others_do(record: Record) -> N
             assert (written.user, written.event_id, written.forgets) == (record.id, None, True)
         case _:
             assert (written.user, written.event_id, written.forgets) == (None, None, False)
+
+
+@pytest.mark.parametrize(
+    ("body", "record"),
+    [
+        (b'{"kind":"begin","schema":{},"hyperparameters":{"factors":4},"seed":7}', LogHeader({}, {"factors": 4}, 7)),
+        (b'{"kind":"schema","schema":{"user":{}}}', SchemaExtended({"user": {}})),
+        (b'{"kind":"user","id":"u","attributes":{"age":3}}', UserPut("u", {"age": 3})),
+        (b'{"kind":"item","id":"i","attributes":{}}', ItemPut("i", {})),
+        (b'{"kind":"item-removed","id":"i"}', ItemRemoved("i")),
+        (b'{"kind":"user-forgotten","id":"u"}', UserForgotten("u")),
+        (
+            b'{"kind":"event","user":"u","item":"i","time":1.5,"context":{"a":"b"},"event_id":"e"}',
+            Interaction("u", "i", 1.5, {"a": "b"}, "e"),
+        ),
+    ],
+)
+def test_lines_are_written_as_logs_on_disk_have_them(body: bytes, record: Record) -> None:
+    assert line(record).body == body
+    assert record_of(Entry(1, body)) == record
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"kind":"new-kind"}', b'{"kind":"event","user":"u"}'])

@@ -13,7 +13,7 @@ from coldstream.config import Hyperparameters
 from coldstream.errors import Interrupted, StoreDamaged, StoreUnavailable
 from coldstream.features.fields import Field
 from coldstream.runtime.learner import Learner, save
-from coldstream.runtime.records import Chosen, ItemPut, ItemRemoved, Record, UserPut, line
+from coldstream.runtime.records import Interaction, ItemPut, ItemRemoved, Record, UserPut, line
 from coldstream.runtime.recovery import Plan, recovered
 from coldstream.runtime.verification import difference, verified
 from coldstream.storage.sqlite import SqliteStore
@@ -27,9 +27,9 @@ SAME = Plan(None, None, None)
 RECORDS: list[Record] = [
     ItemPut("i1", {"genre": "jazz"}),
     UserPut("u1", {}),
-    *(Chosen(f"u{t % 3}", f"i{t * t % 7}", 3600.0 * t) for t in range(20)),
+    *(Interaction(f"u{t % 3}", f"i{t * t % 7}", 3600.0 * t) for t in range(20)),
     ItemRemoved("i2"),
-    Chosen("u1", "i1", None, {"mood": "glad"}),
+    Interaction("u1", "i1", None, {"mood": "glad"}),
 ]
 
 
@@ -166,9 +166,9 @@ def extended(**fields: list[Field]) -> Schema:
     [
         (extended(item=[Category("colour")]), ItemPut("i9", {"genre": "jazz", "colour": "red"})),
         (extended(user=[Category("country")]), UserPut("u1", {"country": "NL"})),
-        (extended(context=[TimePart("day")]), Chosen("u1", "i1", 3600.0)),
-        (extended(context=[Category("mood")]), Chosen("u1", "i1", None, {"mood": "sad"})),
-        (extended(context=[Category("device")]), Chosen("u1", "i1", None, {"device": "phone"})),
+        (extended(context=[TimePart("day")]), Interaction("u1", "i1", 3600.0)),
+        (extended(context=[Category("mood")]), Interaction("u1", "i1", None, {"mood": "sad"})),
+        (extended(context=[Category("device")]), Interaction("u1", "i1", None, {"device": "phone"})),
     ],
 )
 def test_new_fields_are_taken_over_and_replayed(store: SqliteStore, tmp_path: Path, schema: Schema, then: Record) -> None:

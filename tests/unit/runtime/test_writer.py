@@ -16,7 +16,7 @@ from coldstream.errors import StoreUnavailable
 from coldstream.runtime import writer as module
 from coldstream.runtime.checks import Refused
 from coldstream.runtime.learner import Learner
-from coldstream.runtime.records import Chosen, ItemPut, ItemRemoved, Record, UserPut
+from coldstream.runtime.records import Interaction, ItemPut, ItemRemoved, Record, UserPut
 from coldstream.runtime.recovery import Plan, recovered
 from coldstream.runtime.verification import verified
 from coldstream.runtime.writer import Overloaded, Pace, Stopping, Writer
@@ -90,13 +90,13 @@ def again(folder: Path) -> Learner:
 
 
 def events(n: int) -> list[Record]:
-    return [Chosen(f"u{t % 5}", f"i{t * t % 7}", 60.0 * t) for t in range(n)]
+    return [Interaction(f"u{t % 5}", f"i{t * t % 7}", 60.0 * t) for t in range(n)]
 
 
 def test_what_is_answered_is_durable_and_known(store: Faulty) -> None:
     async def work(writer: Writer) -> None:
         assert await writer.write([ItemPut("i1", {"genre": "jazz"}), UserPut("u", {"country": "NL"})]) == [2, 3]
-        assert await writer.write([Chosen("u", "i1", 60.0, {}, "e1")]) == [4]
+        assert await writer.write([Interaction("u", "i1", 60.0, {}, "e1")]) == [4]
         assert writer.learner.recommender.has_past("u")
         assert [entry.position for entry in store.read(0)] == [1, 2, 3, 4]
 
@@ -105,9 +105,9 @@ def test_what_is_answered_is_durable_and_known(store: Faulty) -> None:
 
 def test_the_same_event_id_is_learned_once(store: Faulty) -> None:
     async def work(writer: Writer) -> None:
-        same = Chosen("u", "i", None, {}, "e1")
+        same = Interaction("u", "i", None, {}, "e1")
         assert await writer.write([same, same]) == [2, None]
-        assert await writer.write([same, Chosen("u", "j")]) == [None, 3]
+        assert await writer.write([same, Interaction("u", "j")]) == [None, 3]
         assert writer.learner.recommender.events == 2
 
     during(store, work)
@@ -125,7 +125,7 @@ def test_a_log_leads_to_the_same_bits_as_the_calls_themselves(store: Faulty) -> 
     plain.put_item("i1", {"genre": "jazz"})
     plain.put_user("u1", {"country": "NL"})
     for record in (*events(40), None, *events(9)):
-        if isinstance(record, Chosen):
+        if isinstance(record, Interaction):
             plain.learn(Event(record.user, record.item, record.time))
         else:
             plain.remove_item("i2")
@@ -151,10 +151,10 @@ def test_concurrent_calls_share_commits_and_are_learned_in_order(store: Faulty) 
 def test_a_refused_record_takes_its_call_with_it_and_no_other(store: Faulty) -> None:
     async def work(writer: Writer) -> None:
         store.gate = threading.Event()
-        first = asyncio.create_task(writer.write([Chosen("a", "i")]))
+        first = asyncio.create_task(writer.write([Interaction("a", "i")]))
         await asyncio.sleep(0.05)
-        bad = asyncio.create_task(writer.write([Chosen("b", "i"), ItemPut("i", {"colour": "red"})]))
-        good = asyncio.create_task(writer.write([Chosen("c", "i")]))
+        bad = asyncio.create_task(writer.write([Interaction("b", "i"), ItemPut("i", {"colour": "red"})]))
+        good = asyncio.create_task(writer.write([Interaction("c", "i")]))
         store.gate.set()
         with pytest.raises(Refused, match="unknown field 'colour'") as refused:
             await bad
@@ -168,13 +168,13 @@ def test_a_refused_record_takes_its_call_with_it_and_no_other(store: Faulty) -> 
 
 def test_a_context_field_that_is_coming_binds_those_behind_it(store: Faulty) -> None:
     async def work(writer: Writer) -> None:
-        sad = Chosen("u", "i", None, {"mood": "sad"})
+        sad = Interaction("u", "i", None, {"mood": "sad"})
         with pytest.raises(Refused, match="mood must be") as refused:
-            await writer.write([sad, Chosen("u", "i", None, {"mood": ["a", "list"]})])
+            await writer.write([sad, Interaction("u", "i", None, {"mood": ["a", "list"]})])
         assert refused.value.index == 1
         assert await writer.write([sad]) == [2]
         with pytest.raises(Refused, match="mood must be"):
-            await writer.write([Chosen("u", "i", None, {"mood": ["a", "list"]})])
+            await writer.write([Interaction("u", "i", None, {"mood": ["a", "list"]})])
 
     during(store, work)
 
@@ -197,13 +197,13 @@ def test_what_is_not_there_cannot_go_and_goes_once(store: Faulty) -> None:
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_failing_store_refuses_and_nothing_is_learned_twice_or_lost(store: Faulty, when: str) -> None:
     async def work(writer: Writer) -> None:
-        await writer.write([Chosen("a", "i", 0.0, {}, "e1")])
+        await writer.write([Interaction("a", "i", 0.0, {}, "e1")])
         setattr(store, when, 1)
         with pytest.raises(StoreUnavailable):
-            await writer.write([Chosen("b", "i", 0.0, {}, "e2")])
+            await writer.write([Interaction("b", "i", 0.0, {}, "e2")])
         assert not writer.store_works
         # Whatever became of it, sending it again makes it known exactly once.
-        again = await writer.write([Chosen("b", "i", 0.0, {}, "e2"), Chosen("c", "i", 0.0, {}, "e3")])
+        again = await writer.write([Interaction("b", "i", 0.0, {}, "e2"), Interaction("c", "i", 0.0, {}, "e3")])
         assert again == ([3, 4] if when == "before" else [None, 4])
         assert writer.store_works
         assert writer.learner.recommender.events == 3
@@ -218,7 +218,7 @@ def test_a_store_that_works_again_is_noticed_without_being_asked(store: Faulty, 
     async def work(writer: Writer) -> None:
         store.after = 1
         with pytest.raises(StoreUnavailable):
-            await writer.write([Chosen("a", "i")])
+            await writer.write([Interaction("a", "i")])
         while not writer.store_works:
             await asyncio.sleep(0.01)
         assert writer.learner.recommender.has_past("a")
@@ -328,7 +328,7 @@ def everything_in(folder: Path) -> bytes:
 def test_a_person_who_is_forgotten_leaves_no_trace_in_the_folder(store: Faulty) -> None:
     async def work(writer: Writer) -> None:
         await writer.write([UserPut("Ann-Marie", {"country": "Liechtenstein"}), *events(10)])
-        await writer.write([Chosen("Ann-Marie", "i1", 0.0, {"via": "postcard"}, "ann-event")])
+        await writer.write([Interaction("Ann-Marie", "i1", 0.0, {"via": "postcard"}, "ann-event")])
         await writer.snapshot()
         assert b"Ann-Marie" in everything_in(store.folder)
         assert await writer.forget("Ann-Marie") is True
@@ -387,7 +387,7 @@ def test_people_forgotten_together_share_two_snapshots(store: Faulty) -> None:
     async def work(writer: Writer) -> None:
         await writer.write(events(20))
         store.gate = threading.Event()
-        blocker = asyncio.create_task(writer.write([Chosen("x", "i")]))
+        blocker = asyncio.create_task(writer.write([Interaction("x", "i")]))
         await asyncio.sleep(0.05)
         leaving = [asyncio.create_task(writer.forget(f"u{n}")) for n in range(5)]
         await asyncio.sleep(0)
@@ -401,9 +401,9 @@ def test_people_forgotten_together_share_two_snapshots(store: Faulty) -> None:
 
 def test_a_person_who_comes_back_is_somebody_new(store: Faulty) -> None:
     async def work(writer: Writer) -> None:
-        await writer.write([UserPut("ann", {"country": "NL"}), Chosen("ann", "i", 0.0, {}, "e1")])
+        await writer.write([UserPut("ann", {"country": "NL"}), Interaction("ann", "i", 0.0, {}, "e1")])
         await writer.forget("ann")
-        assert await writer.write([Chosen("ann", "i", 0.0, {}, "e1")]) == [5]
+        assert await writer.write([Interaction("ann", "i", 0.0, {}, "e1")]) == [5]
         assert writer.learner.recommender.user("ann") == {}
 
     during(store, work)
