@@ -16,28 +16,28 @@ from coldstream.storage.view import View
 log = logging.getLogger(__name__)
 
 
-class Plan(NamedTuple):
-    """What a service is asked to be. None stands for what the store has."""
+class RequestedModel(NamedTuple):
+    """The model that the settings ask for. None stands for what the store has."""
 
     schema: Schema | None
     hyperparameters: Hyperparameters | None
     seed: int | None
 
 
-def recovered(store: Store, plan: Plan, unwanted: Callable[[], bool] = lambda: False) -> Learner:
-    """The learner that a store leads to, in line with the plan: begun anew, or gone on with, its schema extended.
+def recovered(store: Store, requested: RequestedModel, unwanted: Callable[[], bool] = lambda: False) -> Learner:
+    """The learner that a store leads to, in line with what is requested: begun anew, or gone on with, its schema extended.
 
     It may take minutes; `unwanted` is asked now and then, and ends it with `Interrupted`.
     """
     if store.last() == 0:
-        _begin(store, plan)
+        _begin(store, requested)
     started = perf_counter()
     learner = newest(store)
     first = learner.position
     lines = learner.replay(_while_wanted(store.read(first), unwanted))
     seconds = round(perf_counter() - started, 3)
     log.info("recovered", extra={"snapshot": first, "replayed": lines, "position": learner.position, "seconds": seconds})
-    _follow(store, plan, learner)
+    _follow(store, requested, learner)
     return learner
 
 
@@ -89,27 +89,27 @@ def at_the_beginning(store: View) -> Learner:
     return Learner.begun(header, first.position)
 
 
-def _begin(store: Store, plan: Plan) -> None:
-    if plan.schema is None:
+def _begin(store: Store, requested: RequestedModel) -> None:
+    if requested.schema is None:
         raise InvalidInput("the store is empty, and schema is not set; give --schema FILE.toml to begin")
-    hyperparameters = Hyperparameters() if plan.hyperparameters is None else plan.hyperparameters
-    header = LogHeader(plan.schema.document(), hyperparameters.document(), plan.seed or 0)
+    hyperparameters = Hyperparameters() if requested.hyperparameters is None else requested.hyperparameters
+    header = LogHeader(requested.schema.document(), hyperparameters.document(), requested.seed or 0)
     Learner.begun(header, 1)  # what cannot be built is refused before it is written down
     store.append([line(header)])
 
 
-def _follow(store: Store, plan: Plan, learner: Learner) -> None:
-    """Refuse a plan that contradicts what was learned, and take up fields that it adds."""
+def _follow(store: Store, requested: RequestedModel, learner: Learner) -> None:
+    """Refuse a model that contradicts what was learned, and take up fields that it adds."""
     recommender = learner.recommender
-    if plan.hyperparameters is not None:
-        _require_same("hyperparameter ", recommender.hyperparameters.document(), plan.hyperparameters.document())
-    if plan.seed is not None:
-        _require_same("", {"seed": recommender.seed}, {"seed": plan.seed})
-    if plan.schema is None or plan.schema == learner.declared:
+    if requested.hyperparameters is not None:
+        _require_same("hyperparameter ", recommender.hyperparameters.document(), requested.hyperparameters.document())
+    if requested.seed is not None:
+        _require_same("", {"seed": recommender.seed}, {"seed": requested.seed})
+    if requested.schema is None or requested.schema == learner.declared:
         return
-    _refuse_removed(learner.declared, plan.schema)
-    extended = SchemaExtended(plan.schema.document())
-    recommender.check_extension(plan.schema)
+    _refuse_removed(learner.declared, requested.schema)
+    extended = SchemaExtended(requested.schema.document())
+    recommender.check_extension(requested.schema)
     (position,) = store.append([line(extended)])
     assert position is not None
     learner.apply(position, extended)

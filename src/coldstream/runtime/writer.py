@@ -48,12 +48,12 @@ class Stopping(ColdstreamError):
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
-    """How much may wait, how much time examining itself may take, and when snapshots are due."""
+class WriterLimits:
+    """How much may wait, how much time the live evaluation may take, and when snapshots are due."""
 
     pending: int = 20_000
     """Records that may wait."""
-    examined_share: float = 0.25
+    evaluation_share: float = 0.25
     """The share of the time that may go into ranking before learning."""
     snapshot_lines: int = 100_000
     snapshot_seconds: float = 900.0
@@ -70,7 +70,7 @@ class _Call:
 class Writer:
     """Takes records, in order, one group after the other."""
 
-    def __init__(self, store: Store, learner: Learner, pace: Pace, folder: Path) -> None:
+    def __init__(self, store: Store, learner: Learner, limits: WriterLimits, folder: Path) -> None:
         self.learner = learner
         self.commits = 0
         """Groups that were made durable."""
@@ -79,7 +79,7 @@ class Writer:
         self.waiting = 0
         """Records that were accepted and not taken yet."""
         self.snapshots = Snapshots(store, self._in_store, folder)
-        self._store, self._pace = store, pace
+        self._store, self._limits = store, limits
         self._thread = ThreadPoolExecutor(1, "store")
         self._calls: deque[_Call] = deque()
         self._group: list[_Call] = []
@@ -87,7 +87,7 @@ class Writer:
         self._stopping = False
         self._behind = False
         self._tidied = monotonic()
-        self._examining = Allowance(pace.examined_share)
+        self._examining = Allowance(limits.evaluation_share)
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -103,8 +103,10 @@ class Writer:
             return []
         if self._stopping:
             raise Stopping("the service is stopping; try again when it is back")
-        if self.waiting and self.waiting + len(records) > self._pace.pending:
-            raise Overloaded(f"{self.waiting} records wait to be learned, the most is {self._pace.pending}; try again later")
+        if self.waiting and self.waiting + len(records) > self._limits.pending:
+            raise Overloaded(
+                f"{self.waiting} records wait to be learned, the most is {self._limits.pending}; try again later"
+            )
         answer: asyncio.Future[list[int | None]] = asyncio.get_running_loop().create_future()
         self._calls.append(_Call(records, answer))
         self.waiting += len(records)
@@ -170,7 +172,7 @@ class Writer:
                 await self._erase()
             elif self._behind:
                 await self._caught_up()
-        self.snapshots.begin_if_due(self.learner, self._pace.snapshot_lines, self._pace.snapshot_seconds)
+        self.snapshots.begin_if_due(self.learner, self._limits.snapshot_lines, self._limits.snapshot_seconds)
 
     # One group
 

@@ -18,7 +18,7 @@ from coldstream.service.gate import Gate
 from coldstream.service.keys import Keys
 from coldstream.service.logs import log_to_stderr
 from coldstream.service.rates import Rates
-from coldstream.service.service import Service, plan_of
+from coldstream.service.service import Service, requested_model
 from coldstream.service.settings import Settings, check_exposure
 from coldstream.service.table import TABLE, Call
 from coldstream.storage import stores
@@ -30,7 +30,7 @@ def serve(settings: Settings, table: Sequence[Call] = TABLE) -> None:
     """Serve until a signal says stop. Raises what kept it from starting, or ended it."""
     check_exposure(settings)
     keys = None if settings.keys is None else Keys.read(settings.keys)
-    plan_of(settings)
+    requested_model(settings)
     log_to_stderr(settings.log_level)
     with closing(_bound(settings)) as listener:
         service = Service(settings, stores.opened(_url(settings)))

@@ -15,9 +15,9 @@ from coldstream.insight import Changes
 from coldstream.model.factorization_machine import chosen
 from coldstream.recommender import Recommender
 from coldstream.runtime.learner import Learner
-from coldstream.runtime.recovery import Plan, recovered
+from coldstream.runtime.recovery import RequestedModel, recovered
 from coldstream.runtime.warming import warm_up
-from coldstream.runtime.writer import Pace, Stopping, Writer
+from coldstream.runtime.writer import Stopping, Writer, WriterLimits
 from coldstream.service.metrics import Metrics
 from coldstream.service.settings import Settings
 from coldstream.service.trail import Trail
@@ -33,12 +33,12 @@ class NotReady(Stopping):
     """The service is recovering or compiling."""
 
 
-def plan_of(settings: Settings) -> Plan:
-    """What the settings ask the recommender to be."""
+def requested_model(settings: Settings) -> RequestedModel:
+    """The model that the settings ask for."""
     schema = None if settings.schema is None else Schema.from_toml(settings.schema)
     if settings.preset is None and not settings.hyperparameters:
-        return Plan(schema, None, settings.seed)
-    return Plan(schema, chosen(settings.preset or "default", **settings.hyperparameters), settings.seed)
+        return RequestedModel(schema, None, settings.seed)
+    return RequestedModel(schema, chosen(settings.preset or "default", **settings.hyperparameters), settings.seed)
 
 
 class Service:
@@ -100,14 +100,14 @@ class Service:
     async def _start(self, failed: Callable[[], None]) -> None:
         settings = self.settings
         try:
-            plan = plan_of(settings)
-            learner = await asyncio.to_thread(recovered, self._store, plan, lambda: self._stopping)
+            requested = requested_model(settings)
+            learner = await asyncio.to_thread(recovered, self._store, requested, lambda: self._stopping)
             learner.examination = learner.examination.resized(settings.evaluate_top, settings.evaluate_window)
             await asyncio.to_thread(warm_up, learner.recommender.schema, learner.recommender.hyperparameters)
-            pace = Pace(
+            limits = WriterLimits(
                 settings.pending_events, settings.evaluate_share, settings.snapshot_events, settings.snapshot_minutes * 60
             )
-            writer = Writer(self._store, learner, pace, self._folder())
+            writer = Writer(self._store, learner, limits, self._folder())
             await writer.start(failed)
         except Interrupted:
             log.info("stopped before it was ready")

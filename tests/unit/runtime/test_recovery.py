@@ -14,7 +14,7 @@ from coldstream.errors import Interrupted, StoreDamaged, StoreUnavailable
 from coldstream.features.fields import Field
 from coldstream.runtime.learner import Learner, save
 from coldstream.runtime.records import Interaction, ItemPut, ItemRemoved, Record, UserPut, line
-from coldstream.runtime.recovery import Plan, recovered
+from coldstream.runtime.recovery import RequestedModel, recovered
 from coldstream.runtime.verification import difference, verified
 from coldstream.storage.sqlite import SqliteStore
 from coldstream.storage.store import Line, Saved
@@ -22,8 +22,8 @@ from conftest import bits
 
 SMALL = Hyperparameters(factors=3, negatives=3)
 SCHEMA = Schema(user=[Id()], item=[Id(), Category("genre")])
-PLAN = Plan(SCHEMA, SMALL, 1)
-SAME = Plan(None, None, None)
+REQUESTED = RequestedModel(SCHEMA, SMALL, 1)
+SAME = RequestedModel(None, None, None)
 RECORDS: list[Record] = [
     ItemPut("i1", {"genre": "jazz"}),
     UserPut("u1", {}),
@@ -40,7 +40,7 @@ def store(tmp_path: Path) -> Iterator[SqliteStore]:
 
 
 def lived(store: SqliteStore, records: list[Record], learner: Learner | None = None) -> Learner:
-    learner = recovered(store, PLAN) if learner is None else learner
+    learner = recovered(store, REQUESTED) if learner is None else learner
     for record, position in zip(records, store.append([line(record) for record in records]), strict=True):
         assert position is not None
         learner.apply(position, record)
@@ -61,7 +61,7 @@ def damage(store: SqliteStore, saved: Saved) -> None:
 
 
 def test_a_new_log_begins_with_what_it_is_made_from(store: SqliteStore) -> None:
-    learner = recovered(store, PLAN)
+    learner = recovered(store, REQUESTED)
     assert (learner.position, learner.declared, learner.recommender.seed) == (1, SCHEMA, 1)
     assert bits(learner.recommender) == bits(Recommender(SCHEMA, SMALL, 1))
     assert bits(recovered(store, SAME).recommender) == bits(learner.recommender)
@@ -131,29 +131,41 @@ def test_a_log_without_a_beginning_is_refused(store: SqliteStore) -> None:
         recovered(store, SAME)
 
 
-# Plans that differ from what there is
+# Requests that differ from what there is
 
 
 @pytest.mark.parametrize(
-    ("plan", "reason"),
+    ("requested", "reason"),
     [
-        (Plan(SCHEMA, SMALL.with_(learning_rate=0.2), 1), "learning_rate is 0.1 in the store and 0.2"),
-        (Plan(SCHEMA, SMALL, 2), "seed is 1 in the store and 2"),
-        (Plan(Schema(user=[Id()], item=[Id()]), None, None), "item field 'genre' was declared before and is missing"),
-        (Plan(Schema(user=[Id()], item=[Id(), Categories("genre")]), None, None), "item field 'genre' cannot change"),
-        (Plan(Schema(user=[Id()], item=[Id(), Category("genre")], exclude_seen=False), None, None), "exclude_seen"),
-        (Plan(Schema(item=[Id(), Category("genre"), Trend("hot", half_life=5.0)]), None, None), "cannot be added"),
-        (Plan(Schema(item=[Id(), Category("genre")], context=[Categories("mood")]), None, None), "'mood' cannot change"),
+        (RequestedModel(SCHEMA, SMALL.with_(learning_rate=0.2), 1), "learning_rate is 0.1 in the store and 0.2"),
+        (RequestedModel(SCHEMA, SMALL, 2), "seed is 1 in the store and 2"),
+        (
+            RequestedModel(Schema(user=[Id()], item=[Id()]), None, None),
+            "item field 'genre' was declared before and is missing",
+        ),
+        (
+            RequestedModel(Schema(user=[Id()], item=[Id(), Categories("genre")]), None, None),
+            "item field 'genre' cannot change",
+        ),
+        (
+            RequestedModel(Schema(user=[Id()], item=[Id(), Category("genre")], exclude_seen=False), None, None),
+            "exclude_seen",
+        ),
+        (RequestedModel(Schema(item=[Id(), Category("genre"), Trend("hot", half_life=5.0)]), None, None), "cannot be added"),
+        (
+            RequestedModel(Schema(item=[Id(), Category("genre")], context=[Categories("mood")]), None, None),
+            "'mood' cannot change",
+        ),
     ],
 )
 def test_a_plan_that_contradicts_what_was_learned_is_refused_and_nothing_changes(
-    store: SqliteStore, plan: Plan, reason: str
+    store: SqliteStore, requested: RequestedModel, reason: str
 ) -> None:
     learner = lived(store, RECORDS)
     with pytest.raises((InvalidInput, InvalidSchema), match=reason):
-        recovered(store, plan)
+        recovered(store, requested)
     assert store.last() == learner.position
-    assert bits(recovered(store, PLAN).recommender) == bits(learner.recommender)
+    assert bits(recovered(store, REQUESTED).recommender) == bits(learner.recommender)
 
 
 def extended(**fields: list[Field]) -> Schema:
@@ -173,12 +185,12 @@ def extended(**fields: list[Field]) -> Schema:
 )
 def test_new_fields_are_taken_over_and_replayed(store: SqliteStore, tmp_path: Path, schema: Schema, then: Record) -> None:
     lived(store, RECORDS)
-    learner = recovered(store, Plan(schema, None, None))
+    learner = recovered(store, RequestedModel(schema, None, None))
     assert learner.declared == schema
     keep(store, learner, tmp_path)
     lived(store, [then, *RECORDS[2:9]], learner)
     keep(store, learner, tmp_path)
-    again = recovered(store, Plan(schema, None, None))
+    again = recovered(store, RequestedModel(schema, None, None))
     assert bits(again.recommender) == bits(learner.recommender)
     for saved in store.snapshots():
         store.discard(saved)
@@ -190,7 +202,7 @@ def test_new_fields_are_taken_over_and_replayed(store: SqliteStore, tmp_path: Pa
 def test_whether_the_context_is_open_may_change(store: SqliteStore) -> None:
     lived(store, RECORDS)
     closed = Schema(user=[Id()], item=[Id(), Category("genre")], open_context=False)
-    learner = recovered(store, Plan(closed, None, None))
+    learner = recovered(store, RequestedModel(closed, None, None))
     assert not learner.recommender.schema.open_context
     assert "mood" in [field.name for field in learner.recommender.schema.context]
 

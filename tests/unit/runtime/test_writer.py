@@ -17,9 +17,9 @@ from coldstream.runtime import writer as module
 from coldstream.runtime.checks import Refused
 from coldstream.runtime.learner import Learner
 from coldstream.runtime.records import Interaction, ItemPut, ItemRemoved, Record, UserPut
-from coldstream.runtime.recovery import Plan, recovered
+from coldstream.runtime.recovery import RequestedModel, recovered
 from coldstream.runtime.verification import verified
-from coldstream.runtime.writer import Overloaded, Pace, Stopping, Writer
+from coldstream.runtime.writer import Overloaded, Stopping, Writer, WriterLimits
 from coldstream.storage import stores
 from coldstream.storage.sqlite import SqliteStore
 from coldstream.storage.store import Line
@@ -27,7 +27,7 @@ from conftest import bits
 
 SMALL = Hyperparameters(factors=3, negatives=3)
 SCHEMA = Schema(user=[Id(), Category("country")], item=[Id(), Category("genre")])
-NEVER = Pace(snapshot_lines=0, snapshot_seconds=0)
+NEVER = WriterLimits(snapshot_lines=0, snapshot_seconds=0)
 
 
 class Faulty(SqliteStore):
@@ -66,11 +66,11 @@ def store(tmp_path: Path) -> Iterator[Faulty]:
         yield opened
 
 
-def during(store: Faulty, work: Callable[[Writer], Awaitable[None]], pace: Pace = NEVER) -> Writer:
+def during(store: Faulty, work: Callable[[Writer], Awaitable[None]], limits: WriterLimits = NEVER) -> Writer:
     """Let a writer do some work, and stop it."""
 
     async def live() -> Writer:
-        writer = Writer(store, recovered(store, Plan(SCHEMA, SMALL, 0)), pace, store.folder)
+        writer = Writer(store, recovered(store, RequestedModel(SCHEMA, SMALL, 0)), limits, store.folder)
         await writer.start(lambda: None)
         try:
             await work(writer)
@@ -86,7 +86,7 @@ def again(folder: Path) -> Learner:
     with closing(SqliteStore(folder)) as store:
         for saved in store.snapshots():
             store.discard(saved)
-        return recovered(store, Plan(None, None, None))
+        return recovered(store, RequestedModel(None, None, None))
 
 
 def events(n: int) -> list[Record]:
@@ -239,7 +239,7 @@ def test_more_than_can_wait_is_refused(store: Faulty) -> None:
         await first
         await second
 
-    during(store, work, Pace(pending=10, snapshot_lines=0, snapshot_seconds=0))
+    during(store, work, WriterLimits(pending=10, snapshot_lines=0, snapshot_seconds=0))
 
 
 def test_snapshots_are_taken_while_learning_and_the_last_two_are_kept(store: Faulty) -> None:
@@ -247,7 +247,7 @@ def test_snapshots_are_taken_while_learning_and_the_last_two_are_kept(store: Fau
         for record in events(60):
             await writer.write([record])
 
-    during(store, work, Pace(snapshot_lines=10, snapshot_seconds=0))
+    during(store, work, WriterLimits(snapshot_lines=10, snapshot_seconds=0))
     with closing(stores.inspected(f"sqlite:{store.folder}")) as view:
         kept = view.snapshots()
         assert len(kept) == 2
@@ -268,7 +268,7 @@ def test_a_snapshot_that_fails_stops_nobody_and_is_tried_again(store: Faulty, mo
         assert store.saving == 0
         assert writer.snapshots.newest is not None
 
-    during(store, work, Pace(snapshot_lines=10, snapshot_seconds=0))
+    during(store, work, WriterLimits(snapshot_lines=10, snapshot_seconds=0))
 
 
 def test_a_stop_takes_a_last_snapshot_and_takes_nothing_more(store: Faulty) -> None:
@@ -290,7 +290,7 @@ def test_what_waits_when_a_stop_comes_is_still_done(store: Faulty) -> None:
         assert [position for call in calls for position in await call] == list(range(2, 32))
 
     async def live() -> None:
-        writer = Writer(store, recovered(store, Plan(SCHEMA, SMALL, 0)), NEVER, store.folder)
+        writer = Writer(store, recovered(store, RequestedModel(SCHEMA, SMALL, 0)), NEVER, store.folder)
         await writer.start(lambda: None)
         await work(writer)
 
@@ -301,7 +301,7 @@ def test_a_bug_in_learning_ends_the_writer_and_says_so(store: Faulty, monkeypatc
     told = []
 
     async def live() -> Writer:
-        writer = Writer(store, recovered(store, Plan(SCHEMA, SMALL, 0)), NEVER, store.folder)
+        writer = Writer(store, recovered(store, RequestedModel(SCHEMA, SMALL, 0)), NEVER, store.folder)
         await writer.start(lambda: told.append(True))
         monkeypatch.setattr(writer.learner, "apply", lambda *_: 1 / 0)
         with pytest.raises(Stopping, match="has failed"):
@@ -344,7 +344,7 @@ def test_a_person_who_is_forgotten_leaves_no_trace_in_the_folder(store: Faulty) 
         assert all(saved.position >= 14 for saved in view.snapshots())
         assert verified(view, False, lambda _: None).different == []
     with closing(SqliteStore(store.folder)) as reopened:
-        assert bits(recovered(reopened, Plan(None, None, None)).recommender) == bits(learner.recommender)
+        assert bits(recovered(reopened, RequestedModel(None, None, None)).recommender) == bits(learner.recommender)
 
 
 def test_an_erasure_that_fails_is_made_up_for(store: Faulty, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -414,7 +414,7 @@ def test_the_service_examines_itself_as_far_as_time_allows(store: Faulty) -> Non
         await writer.write([ItemPut(f"i{n}", {}) for n in range(7)])
         await writer.write(events(60))
 
-    all_tested = during(store, work, Pace(examined_share=1.0, snapshot_lines=0, snapshot_seconds=0)).learner
+    all_tested = during(store, work, WriterLimits(evaluation_share=1.0, snapshot_lines=0, snapshot_seconds=0)).learner
     assert all_tested.examination.standing().tested == 60
     document = json.dumps(all_tested.examination.standing()._asdict())
     assert "popularity" in document
