@@ -47,8 +47,8 @@ def _run(args: argparse.Namespace) -> int:
 def _watch(args: argparse.Namespace, scenario: Scenario) -> int:
     data = args.data or Path("coldstream-demo") / args.scenario
     print(f"{args.scenario}: {scenario.about}\nstarting; the very first start compiles for up to a minute", flush=True)
-    examined = ("--evaluate-top", scenario.top, "--evaluate-window", scenario.window)
-    with _served(scenario, data, args.port, *examined) as (server, port):
+    evaluated = ("--evaluate-top", scenario.top, "--evaluate-window", scenario.window)
+    with _served(scenario, data, args.port, *evaluated) as (server, port):
         print(f"\n  watch it learn:  http://{HOST}:{port}/\n", flush=True)
         print(f"Ctrl-C stops it; starting again goes on where it was. It is kept in {data}", flush=True)
         lived = (sys.executable, "-m", "coldstream.demo", HOST, str(port), args.scenario, str(args.speed))
@@ -66,19 +66,19 @@ def _watch(args: argparse.Namespace, scenario: Scenario) -> int:
 
 def _headless(args: argparse.Namespace, scenario: Scenario) -> int:
     with tempfile.TemporaryDirectory(prefix="coldstream-demo-") as temporary:
-        examined = ("--evaluate-top", scenario.top, "--evaluate-window", args.events, "--evaluate-share", 1.0)
-        with _served(scenario, args.data or Path(temporary) / "data", 0, *examined) as (_, port):
+        evaluated = ("--evaluate-top", scenario.top, "--evaluate-window", args.events, "--evaluate-share", 1.0)
+        with _served(scenario, args.data or Path(temporary) / "data", 0, *evaluated) as (_, port):
             line = Line(HOST, port)
             Audience(line, args.scenario, 0.0).live(scenario.happenings(), args.events)
             _show(args.scenario, line.ask("GET", "/evaluation")[1])
     return 0
 
 
-def _show(name: str, standing: dict[str, Any]) -> None:
-    print(f"{name}: {standing['events']:,} events, {standing['tested']:,} ranked before they were learned")
-    print(f"new users {standing['new_users']:.0%}, new items {standing['new_items']:.1%}\n")
-    print(f"{'method':<20}{'recall@' + str(standing['top']):>10}{'MPR %':>10}")
-    for method, own in standing["methods"].items():
+def _show(name: str, evaluation: dict[str, Any]) -> None:
+    print(f"{name}: {evaluation['events']:,} events, {evaluation['tested']:,} ranked before they were learned")
+    print(f"new users {evaluation['new_users']:.0%}, new items {evaluation['new_items']:.1%}\n")
+    print(f"{'method':<20}{'recall@' + str(evaluation['top']):>10}{'MPR %':>10}")
+    for method, own in evaluation["methods"].items():
         print(f"{method.replace('_', ' '):<20}{own['recall']:>10.3f}{own['mpr']:>10.2f}")
 
 

@@ -1,4 +1,4 @@
-"""The scenarios by name: what happens, what is known of it, and how it is examined. Only movielens ends by itself."""
+"""The scenarios by name: what happens, what is known of it, and how it is evaluated. Only movielens ends by itself."""
 
 from collections.abc import Callable, Iterator
 from itertools import count

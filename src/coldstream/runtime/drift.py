@@ -13,13 +13,13 @@ ENOUGH = 300
 """Ranks before the first alarm: in the beginning everything is new."""
 
 
-class Drift:
-    """Hears percentile ranks, and says when they have become worse. After an alarm it begins anew."""
+class PageHinkley:
+    """The Page–Hinkley test of percentile ranks: says when they have become worse. After an alarm it begins anew."""
 
     def __init__(self) -> None:
         self._ranks, self._mean, self._sum, self._lowest = 0, 0.0, 0.0, 0.0
 
-    def hear(self, percentile: float) -> bool:
+    def update(self, percentile: float) -> bool:
         """One more rank; whether it raises the alarm."""
         self._ranks += 1
         self._mean += (percentile - self._mean) / self._ranks
@@ -35,7 +35,7 @@ class Drift:
         return [self._ranks, self._mean, self._sum, self._lowest]
 
     @classmethod
-    def from_state(cls, state: list[Any]) -> "Drift":
+    def from_state(cls, state: list[Any]) -> "PageHinkley":
         """The inverse of `state`."""
         drift = cls()
         drift._ranks, drift._mean, drift._sum, drift._lowest = state

@@ -11,7 +11,7 @@ from coldstream.config import Hyperparameters
 from coldstream.errors import Diverged, InvalidSnapshot, StoreDamaged
 from coldstream.features.schema import Schema
 from coldstream.recommender import Recommender
-from coldstream.runtime.examination import Examination
+from coldstream.runtime.live_evaluation import LiveEvaluation
 from coldstream.runtime.records import (
     Interaction,
     ItemPut,
@@ -32,15 +32,18 @@ State = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 OWN = "service"
 """Where a snapshot keeps what is not the recommender's: `Recommender.load` reads the same file and passes over it."""
 
+EVALUATION = "examination"
+"""The live evaluation's key there: the one that snapshots on disk have."""
+
 
 class Learner:
-    """A recommender, its examination, and the position in the log up to which both know everything."""
+    """A recommender, its live evaluation, and the position in the log up to which both know everything."""
 
-    def __init__(self, declared: Schema, recommender: Recommender, examination: Examination, position: int) -> None:
+    def __init__(self, declared: Schema, recommender: Recommender, evaluation: LiveEvaluation, position: int) -> None:
         self.declared = declared
         """The schema as it was declared last, without what the preset and the stream have added."""
         self.recommender = recommender
-        self.examination = examination
+        self.evaluation = evaluation
         self.position = position
         self.passed_over: list[Saved] = []
         """Newer snapshots than the one it was loaded from, which cannot be used."""
@@ -50,11 +53,11 @@ class Learner:
         """A learner that knows nothing yet."""
         declared = Schema.from_document(header.schema)
         hyperparameters = Hyperparameters.from_document(header.hyperparameters)
-        return cls(declared, Recommender(declared, hyperparameters, header.seed), Examination(), position)
+        return cls(declared, Recommender(declared, hyperparameters, header.seed), LiveEvaluation(), position)
 
     def test(self, interaction: Interaction) -> list[Rank] | None:
         """Where the item of an event that is about to be learned stands. Changes nothing that is learned."""
-        return self.examination.test(self.recommender, interaction.event())
+        return self.evaluation.test(self.recommender, interaction.event())
 
     def apply(self, position: int, record: Record, ranks: list[Rank] | None = None) -> None:
         """Do what a line of the log says."""
@@ -93,16 +96,16 @@ class Learner:
         except Diverged:
             # It happened and it is in the log, so it belongs to the user's past, here and in every replay.
             recommender.observe(event)
-        self.examination.note(new_user, recommender.place(interaction.item), recommender.places(), ranks)
+        self.evaluation.note(new_user, recommender.place(interaction.item), recommender.places(), ranks)
 
     # What survives
 
     def state(self) -> State:
         """Everything, in copies of its own."""
         document, arrays = self.recommender.state()
-        examined, examined_arrays = self.examination.state()
-        own = {"position": self.position, "declared": self.declared.document(), "examination": examined}
-        return {**document, OWN: own}, arrays | {f"{OWN}.{name}": array for name, array in examined_arrays.items()}
+        evaluated, evaluated_arrays = self.evaluation.state()
+        own = {"position": self.position, "declared": self.declared.document(), EVALUATION: evaluated}
+        return {**document, OWN: own}, arrays | {f"{OWN}.{name}": array for name, array in evaluated_arrays.items()}
 
     @classmethod
     def load(cls, path: Path) -> "Learner":
@@ -111,9 +114,9 @@ class Learner:
         recommender = Recommender.from_state(document, arrays)
         try:
             own: Mapping[str, Any] = document[OWN]
-            examined = {name.partition(".")[2]: array for name, array in arrays.items() if name.startswith(f"{OWN}.")}
-            examination = Examination.from_state(own["examination"], examined)
-            return cls(Schema.from_document(own["declared"]), recommender, examination, int(own["position"]))
+            evaluated = {name.partition(".")[2]: array for name, array in arrays.items() if name.startswith(f"{OWN}.")}
+            evaluation = LiveEvaluation.from_state(own[EVALUATION], evaluated)
+            return cls(Schema.from_document(own["declared"]), recommender, evaluation, int(own["position"]))
         except NOT_WHAT_IT_SHOULD_BE as error:
             message = f"snapshot {path.name!r} was not taken by a service ({error!r}); use an older one"
             raise InvalidSnapshot(message) from error

@@ -7,7 +7,7 @@ from coldstream.events.event import Event
 from coldstream.features.fields import Categories, Category, Field, Number
 from coldstream.features.schema import Schema
 from coldstream.recommender import Recommender
-from coldstream.runtime.examination import Examination
+from coldstream.runtime.live_evaluation import LiveEvaluation
 
 _ITEMS = 12
 
@@ -15,15 +15,15 @@ _ITEMS = 12
 def warm_up(schema: Schema, hyperparameters: Hyperparameters) -> None:
     """Compile, or load what was compiled before. Both ways to index a catalogue are tried: few signatures and many."""
     for alike in (True, False):
-        recommender, examination = Recommender(schema, hyperparameters), Examination(1, 1)
+        recommender, evaluation = Recommender(schema, hyperparameters), LiveEvaluation(1, 1)
         for number in range(_ITEMS):
             attributes = {f.name: _example(f, 0 if alike else number) for f in schema.item}
             recommender.put_item(f"item {number}", {name: raw for name, raw in attributes.items() if raw is not None})
         for number in range(3):
             event = Event("user", f"item {number}", 0.0)
-            ranks = examination.test(recommender, event)
+            ranks = evaluation.test(recommender, event)
             recommender.learn(event)
-            examination.note(not number, recommender.place(event.item), recommender.places(), ranks)
+            evaluation.note(not number, recommender.place(event.item), recommender.places(), ranks)
         recommender.recommend("user", time=0.0)
         recommender.recommend_prepared([recommender.prepared("user", 1, None, 0.0, None, None)])
         recommender.explain("user", "item 0", time=0.0)

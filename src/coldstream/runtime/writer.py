@@ -18,11 +18,11 @@ from typing import TypeVar
 
 from coldstream.catalogue.ranking import Rank
 from coldstream.errors import ColdstreamError, StoreInUse, StoreUnavailable
-from coldstream.runtime.allowance import Allowance
 from coldstream.runtime.checks import Checks, Refused, together
 from coldstream.runtime.learner import Learner
 from coldstream.runtime.records import Interaction, Record, UserForgotten, line
 from coldstream.runtime.snapshots import NOT_NOW, Snapshots
+from coldstream.runtime.time_budget import TimeBudget
 from coldstream.storage.store import Saved, Store
 
 log = logging.getLogger(__name__)
@@ -87,7 +87,7 @@ class Writer:
         self._stopping = False
         self._behind = False
         self._tidied = monotonic()
-        self._examining = Allowance(limits.evaluation_share)
+        self._evaluation_budget = TimeBudget(limits.evaluation_share)
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -252,11 +252,11 @@ class Writer:
                 _answer(call, list(positions))
 
     def _ranks(self, record: Record) -> list[Rank] | None:
-        if not isinstance(record, Interaction) or not self._examining.left():
+        if not isinstance(record, Interaction) or not self._evaluation_budget.left():
             return None
         started = perf_counter()
         ranks = self.learner.test(record)
-        self._examining.spend(perf_counter() - started)
+        self._evaluation_budget.spend(perf_counter() - started)
         return ranks
 
     async def _erase(self) -> None:

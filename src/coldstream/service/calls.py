@@ -138,8 +138,8 @@ def find_items(service: Service, asked: messages.Search, _: str) -> messages.Fou
     recommender, wanted = service.recommender, asked.search.casefold()
     found = [item for item in recommender.items() if not wanted or wanted in _words(item, recommender.item(item))]
     some = found[asked.offset : asked.offset + asked.limit]
-    chosen = service.learner.examination.chosen
-    listed = [messages.ListedItem(item, recommender.item(item), chosen(recommender.place(item))) for item in some]
+    choices = service.learner.evaluation.choices
+    listed = [messages.ListedItem(item, recommender.item(item), choices(recommender.place(item))) for item in some]
     return messages.FoundItems(listed, len(found))
 
 
@@ -185,11 +185,11 @@ def schema(service: Service, _: None, __: str) -> dict[str, Any]:
 
 def live(service: Service, asked: messages.LiveQuery, _: str) -> messages.LiveResponse:
     """How the service fared since a sample, for the page."""
-    examination, trail = service.learner.examination, service.trail
+    evaluation, trail = service.learner.evaluation, service.trail
     return messages.LiveResponse(
         _facts(service),
-        examination.top,
-        examination.window,
+        evaluation.top,
+        evaluation.window,
         [sample for sample in trail.samples if sample.seq > asked.since],
         [mark for mark in trail.marks if mark.seq > asked.since],
     )
@@ -223,9 +223,9 @@ def _words(item: str, attributes: Mapping[str, Any]) -> str:
 
 def evaluation(service: Service, _: None, __: str) -> messages.EvaluationResponse:
     """How the recommender and its shadows did lately."""
-    standing = service.learner.examination.standing()
-    methods = {name: messages.Figures(*figures) for name, figures in standing.methods.items()}
-    return messages.EvaluationResponse(*standing[:-1], methods)
+    live = service.learner.evaluation.metrics()
+    methods = {name: messages.MethodMetrics(*own) for name, own in live.methods.items()}
+    return messages.EvaluationResponse(*live[:-1], methods)
 
 
 async def snapshot(service: Service, _: None, __: str) -> messages.SnapshotTaken:

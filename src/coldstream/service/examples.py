@@ -15,7 +15,7 @@ _ITEM = {"id": "b7", "attributes": {"genre": ["jazz", "live"], "price": 12.5}}
 _USER = {"id": "ann", "attributes": {"country": "NL"}}
 _WRITTEN = {"written": 1, "position": 4}
 _TERMS = [{"features": ["user.country=NL", "item.genre=jazz"], "value": 0.61}, {"features": ["item.id=b7"], "value": 0.2}]
-_STANDING = {
+_EVALUATION = {
     "top": 10,
     "window": 3000,
     "events": 120_000,
@@ -43,7 +43,7 @@ _SAMPLE = {
     "sampled": 1.0,
     "new_users": 0.08,
     "new_items": 0.01,
-    "methods": _STANDING["methods"],
+    "methods": _EVALUATION["methods"],
     "penalties": {"user.id": 0.021, "item.genre": 0.004},
 }
 _FACTS = {
@@ -96,7 +96,7 @@ EXAMPLES: dict[str, Example] = {
     "put_user": Example({"attributes": _USER["attributes"]}, _WRITTEN),
     "get_user": Example(None, _USER),
     "delete_user": Example(None, {"erased": True}),
-    "evaluation": Example(None, _STANDING),
+    "evaluation": Example(None, _EVALUATION),
     "metrics": Example(None, "# HELP coldstream_events Events that were learned.\ncoldstream_events 4.0\n"),
     "snapshot": Example(None, {"number": 2, "position": 5}),
     "health": Example(None, {"status": "ok", "version": "0.1.0", "store": "works"}),

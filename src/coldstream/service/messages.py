@@ -161,7 +161,7 @@ class SnapshotTaken(Struct, frozen=True):
     position: int
 
 
-class Figures(Struct, frozen=True):
+class MethodMetrics(Struct, frozen=True):
     """recall@N/T and the mean percentile rank (0 is best, 50 is chance) in the window."""
 
     recall: float | None
@@ -178,7 +178,7 @@ class EvaluationResponse(Struct, frozen=True):
     sampled: float | None
     new_users: float | None
     new_items: float | None
-    methods: dict[str, Figures]
+    methods: dict[str, MethodMetrics]
 
 
 class Search(Struct, frozen=True, forbid_unknown_fields=True):
@@ -266,7 +266,7 @@ class LiveQuery(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Sample(Struct, frozen=True):
-    """The figures of one moment."""
+    """How the service stood at one moment."""
 
     seq: int
     time: float
@@ -280,7 +280,7 @@ class Sample(Struct, frozen=True):
     sampled: float | None
     new_users: float | None
     new_items: float | None
-    methods: dict[str, Figures]
+    methods: dict[str, MethodMetrics]
     penalties: dict[str, float]
 
 

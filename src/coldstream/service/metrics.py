@@ -37,7 +37,7 @@ class CallMetrics:
 
 
 class Metrics:
-    """A registry of its own, so that two services in one process do not share figures."""
+    """A registry of its own, so that two services in one process do not share counts."""
 
     def __init__(self, service: "Service") -> None:
         self._registry = CollectorRegistry()
@@ -64,7 +64,7 @@ class Metrics:
 
 
 class _State:
-    """The figures that are read off the service."""
+    """The gauges that are read off the service."""
 
     def __init__(self, service: "Service") -> None:
         self._service = service
@@ -75,9 +75,9 @@ class _State:
         if not service.ready:
             return
         writer, learner = service.writer, service.learner
-        known, standing = learner.recommender, learner.examination.standing()
+        known, live = learner.recommender, learner.evaluation.metrics()
         newest = writer.snapshots.newest
-        figures = {
+        gauges = {
             "log_position": ("The last line of the log that is learned.", learner.position),
             "log_waiting": ("Records that were accepted and not learned yet.", writer.waiting),
             "log_commits": ("Groups of records that were made durable since the start.", writer.commits),
@@ -94,18 +94,18 @@ class _State:
             "items": ("Items in the catalogue.", known.size.items),
             "users": ("Users that are known.", known.size.users),
             "features": ("Features that have a column.", known.size.features),
-            "events": ("Events that were learned since the log began.", standing.events),
-            "tested": ("Events that were ranked before they were learned.", standing.tested),
-            "sampled_share": ("The share of the window's events that were ranked.", standing.sampled),
-            "new_user_share": ("The share of the window's events that were a user's first.", standing.new_users),
-            "new_item_share": ("The share of the window's events that were an item's first.", standing.new_items),
+            "events": ("Events that were learned since the log began.", live.events),
+            "tested": ("Events that were ranked before they were learned.", live.tested),
+            "sampled_share": ("The share of the window's events that were ranked.", live.sampled),
+            "new_user_share": ("The share of the window's events that were a user's first.", live.new_users),
+            "new_item_share": ("The share of the window's events that were an item's first.", live.new_items),
         }
-        for name, (meaning, value) in figures.items():
+        for name, (meaning, value) in gauges.items():
             if value is not None:
                 yield GaugeMetricFamily(f"coldstream_{name}", meaning, float(value))
-        recall = GaugeMetricFamily("coldstream_recall", f"recall@{standing.top} in the window.", labels=("method",))
+        recall = GaugeMetricFamily("coldstream_recall", f"recall@{live.top} in the window.", labels=("method",))
         mpr = GaugeMetricFamily("coldstream_mpr", "Mean percentile rank in the window.", labels=("method",))
-        for method, own in standing.methods.items():
+        for method, own in live.methods.items():
             if own.recall is not None and own.mpr is not None:
                 recall.add_metric((method,), own.recall)
                 mpr.add_metric((method,), own.mpr)

@@ -102,7 +102,7 @@ class Service:
         try:
             requested = requested_model(settings)
             learner = await asyncio.to_thread(recovered, self._store, requested, lambda: self._stopping)
-            learner.examination = learner.examination.resized(settings.evaluate_top, settings.evaluate_window)
+            learner.evaluation = learner.evaluation.resized(settings.evaluate_top, settings.evaluate_window)
             await asyncio.to_thread(warm_up, learner.recommender.schema, learner.recommender.hyperparameters)
             limits = WriterLimits(
                 settings.pending_events, settings.evaluate_share, settings.snapshot_events, settings.snapshot_minutes * 60
@@ -132,7 +132,7 @@ class Service:
 
     def changes(self) -> Changes:
         """The parameters as they were at most a window of events ago. Nobody pays for the copy until somebody asks."""
-        window = self.learner.examination.window
+        window = self.learner.evaluation.window
         if self._changes is None or self.recommender.events - self._changes.events > window:
             before, self._changes = self._changes, self.recommender.insight.changes()
             return before or self._changes

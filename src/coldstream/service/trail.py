@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from coldstream.service.messages import Figures, Mark, Sample
+from coldstream.service.messages import Mark, MethodMetrics, Sample
 
 if TYPE_CHECKING:
     from coldstream.service.service import Service
@@ -30,7 +30,7 @@ class Trail:
 
     def take(self) -> None:
         """One more sample."""
-        recommender, standing = self._service.recommender, self._service.learner.examination.standing()
+        recommender, live = self._service.recommender, self._service.learner.evaluation.metrics()
         now, size, calls = time.monotonic(), recommender.size, self._service.metrics.of("POST", "/recommend")
         elapsed, self._moment = max(now - self._moment, 1e-3), now
         answered, self._answered = calls.answered - self._answered, calls.answered
@@ -41,26 +41,26 @@ class Trail:
             Sample(
                 seq=seq,
                 time=round(time.time(), 3),
-                events=standing.events,
-                events_per_second=round((standing.events - before.events) / elapsed, 2) if before else 0.0,
+                events=live.events,
+                events_per_second=round((live.events - before.events) / elapsed, 2) if before else 0.0,
                 recommendations_per_second=round(answered / elapsed, 2),
                 p50_ms=p50,
                 p99_ms=p99,
                 features=size.features,
-                new_features=size.features - self._features_before(standing.events - standing.window, size.features),
-                sampled=_rounded(standing.sampled),
-                new_users=_rounded(standing.new_users),
-                new_items=_rounded(standing.new_items),
-                methods={name: Figures(_rounded(f.recall), _rounded(f.mpr)) for name, f in standing.methods.items()},
+                new_features=size.features - self._features_before(live.events - live.window, size.features),
+                sampled=_rounded(live.sampled),
+                new_users=_rounded(live.new_users),
+                new_items=_rounded(live.new_items),
+                methods={name: MethodMetrics(_rounded(f.recall), _rounded(f.mpr)) for name, f in live.methods.items()},
                 penalties={name: float(f"{value:.4g}") for name, value in recommender.insight.penalties().items()},
             )
         )
-        self._mark(seq, standing.events, size.arrivals, now)
+        self._mark(seq, live.events, size.arrivals, now)
         if len(self.samples) > MOST_SAMPLES:
             del self.samples[1 : MOST_SAMPLES // 2 : 2]
 
     def _mark(self, seq: int, events: int, arrivals: int, now: float) -> None:
-        alarms = self._service.learner.examination.alarms
+        alarms = self._service.learner.evaluation.alarms
         if self._alarms is not None and len(alarms) > self._alarms:
             self.marks.append(Mark(seq, alarms[-1], "drift", "drift was noticed"))
         self._alarms = len(alarms)

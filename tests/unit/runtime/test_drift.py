@@ -7,12 +7,12 @@ import numpy as np
 from coldstream import Recommender
 from coldstream.demo.scenarios import SCENARIOS
 from coldstream.events.simulate import click_items, clicks
-from coldstream.runtime.drift import Drift
+from coldstream.runtime.drift import PageHinkley
 
 
 def alarms(ranks: np.ndarray) -> list[int]:
-    drift = Drift()
-    return [n for n, rank in enumerate(ranks.tolist()) if drift.hear(rank)]
+    drift = PageHinkley()
+    return [n for n, rank in enumerate(ranks.tolist()) if drift.update(rank)]
 
 
 def test_steady_ranks_raise_no_alarm() -> None:
@@ -45,12 +45,12 @@ def test_on_the_papers_clicks_every_change_of_taste_is_noticed() -> None:
     days = [list(clicks(seed)) for seed in range(2)]
     first = len(days[0])
     changes = [sum(e.time < 500_000 for e in days[0]), first, first + sum(e.time < 500_000 for e in days[1])]
-    recommender, drift, found = Recommender(SCENARIOS["clicks"].schema()), Drift(), []
+    recommender, drift, found = Recommender(SCENARIOS["clicks"].schema()), PageHinkley(), []
     for item, attributes in click_items().items():
         recommender.put_item(item, attributes)
     for n, event in enumerate(chain(*days)):
         rank = recommender.rank(event.user, event.item, context=event.context, time=event.time)
-        if drift.hear(100 * rank.position / (rank.candidates - 1)):
+        if drift.update(100 * rank.position / (rank.candidates - 1)):
             found.append(n)
         recommender.learn(event)
     assert all(any(change <= alarm < change + 150 for alarm in found) for change in changes), (changes, found)
@@ -59,8 +59,8 @@ def test_on_the_papers_clicks_every_change_of_taste_is_noticed() -> None:
 
 def test_its_state_goes_on() -> None:
     ranks = np.concatenate([np.random.default_rng(5).exponential(12, 900), np.full(200, 60.0)])
-    one = Drift()
+    one = PageHinkley()
     for rank in ranks[:500].tolist():
-        one.hear(rank)
-    two = Drift.from_state(one.state())
-    assert [one.hear(rank) for rank in ranks[500:].tolist()] == [two.hear(rank) for rank in ranks[500:].tolist()]
+        one.update(rank)
+    two = PageHinkley.from_state(one.state())
+    assert [one.update(rank) for rank in ranks[500:].tolist()] == [two.update(rank) for rank in ranks[500:].tolist()]

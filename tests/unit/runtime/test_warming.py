@@ -10,7 +10,7 @@ import gc, sys
 from numba.core.registry import CPUDispatcher
 from coldstream import Categories, Category, Event, Id, Number, Recommender, Schema, TimePart
 from coldstream.config import preset
-from coldstream.runtime.examination import Examination
+from coldstream.runtime.live_evaluation import LiveEvaluation
 from coldstream.runtime.warming import warm_up
 
 def compiled():
@@ -31,16 +31,16 @@ before = compiled()
 assert before
 rich = sys.argv[1] == "rich"
 for spread in (1, 40):
-    recommender, examination = Recommender(schema, settled), Examination()
+    recommender, evaluation = Recommender(schema, settled), LiveEvaluation()
     for n in range(60):
         recommender.put_item(f"i{n}", {"genre": ["a", f"g{n % spread}"], "shop": n % spread, "price": n} if rich else {})
     recommender.put_user("u1", {"country": "NL"} if rich else {})
     for t in range(120):
         context = {"device": "phone", "mood": "glad"} if rich and t % 3 == 0 else {}
         event = Event(f"u{t % 7}", f"i{t * t % 90}", 3600.0 * t if t % 5 else None, context)
-        ranks = examination.test(recommender, event)
+        ranks = evaluation.test(recommender, event)
         recommender.learn(event)
-        examination.note(False, recommender.place(event.item), recommender.places(), ranks)
+        evaluation.note(False, recommender.place(event.item), recommender.places(), ranks)
         recommender.recommend(event.user, 10, time=60.0, context=context)
         asked = [(event.user, 10, context, 60.0, None, None), (None, 3, None, None, None, False)]
         recommender.recommend_prepared([recommender.prepared(*one) for one in asked])

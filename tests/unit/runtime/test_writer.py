@@ -409,14 +409,14 @@ def test_a_person_who_comes_back_is_somebody_new(store: Faulty) -> None:
     during(store, work)
 
 
-def test_the_service_examines_itself_as_far_as_time_allows(store: Faulty) -> None:
+def test_the_service_evaluates_itself_as_far_as_time_allows(store: Faulty) -> None:
     async def work(writer: Writer) -> None:
         await writer.write([ItemPut(f"i{n}", {}) for n in range(7)])
         await writer.write(events(60))
 
     all_tested = during(store, work, WriterLimits(evaluation_share=1.0, snapshot_lines=0, snapshot_seconds=0)).learner
-    assert all_tested.examination.standing().tested == 60
-    document = json.dumps(all_tested.examination.standing()._asdict())
+    assert all_tested.evaluation.metrics().tested == 60
+    document = json.dumps(all_tested.evaluation.metrics()._asdict())
     assert "popularity" in document
 
 

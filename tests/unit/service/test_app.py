@@ -294,12 +294,12 @@ def test_metrics_can_be_read_by_prometheus(api: Api, fresh: str) -> None:
     text = api.call("GET", "/metrics")
     families = {family.name: family for family in text_string_to_metric_families(text.body.decode())}
     samples = {family.name: family.samples[0].value for family in families.values() if family.samples}
-    standing = api.call("GET", "/evaluation").json
+    evaluation = api.call("GET", "/evaluation").json
     assert samples["coldstream_ready"] == 1
-    assert samples["coldstream_events"] == standing["events"]
+    assert samples["coldstream_events"] == evaluation["events"]
     assert samples["coldstream_items"] == api.service.recommender.size.items
     recalls = {sample.labels["method"]: sample.value for sample in families["coldstream_recall"].samples}
-    assert recalls == {name: own["recall"] for name, own in standing["methods"].items()}
+    assert recalls == {name: own["recall"] for name, own in evaluation["methods"].items()}
     requests = {
         (s.labels["method"], s.labels["path"], s.labels["status"]): s.value for s in families["coldstream_requests"].samples
     }

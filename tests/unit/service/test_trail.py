@@ -33,9 +33,9 @@ def test_samples_say_what_the_service_says(api: Api) -> None:
     api.call("POST", "/recommend", {})
     take(api)
     live = api.call("GET", "/live").json
-    sample, standing = live["samples"][-1], api.call("GET", "/evaluation").json
-    assert sample["events"] == standing["events"] == 30
-    assert sample["methods"]["popularity"]["mpr"] == pytest.approx(standing["methods"]["popularity"]["mpr"], abs=1e-4)
+    sample, evaluation = live["samples"][-1], api.call("GET", "/evaluation").json
+    assert sample["events"] == evaluation["events"] == 30
+    assert sample["methods"]["popularity"]["mpr"] == pytest.approx(evaluation["methods"]["popularity"]["mpr"], abs=1e-4)
     assert sample["p50_ms"] > 0
     assert sample["penalties"]["item.id"] > 0
     assert live["service"]["position"] == api.service.learner.position
@@ -61,7 +61,7 @@ def test_new_items_and_drift_are_marked(api: Api, monkeypatch: pytest.MonkeyPatc
     take(api)
     take(api)
     api.call("POST", "/items", [{"id": "new"}, {"id": "newer"}])
-    api.service.learner.examination.alarms.append(9)
+    api.service.learner.evaluation.alarms.append(9)
     take(api)
     marks = api.call("GET", "/live").json["marks"]
     assert [(mark["kind"], mark["text"]) for mark in marks[-2:]] == [

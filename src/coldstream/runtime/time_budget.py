@@ -1,11 +1,11 @@
-"""Time that may be spent on something beside the work: so much of every second, and no more than a little saved up."""
+"""A budget of time for something beside the work: a share of every second, and no more than a little saved up."""
 
 from time import perf_counter
 
 MOST_SAVED = 0.05
 
 
-class Allowance:
+class TimeBudget:
     """Seconds earned as a share of the time that passes, and spent by what is measured."""
 
     def __init__(self, share: float) -> None:

@@ -1,4 +1,4 @@
-"""The service examines itself: where it would have ranked what was chosen, beside popularity on the same events."""
+"""How the service does, live: where it would have ranked what was chosen, beside popularity on the same events."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from coldstream.catalogue.ranking import Rank
 from coldstream.evaluation.metrics import hits, mean, percentiles
 from coldstream.events.event import Event
 from coldstream.recommender import Recommender
-from coldstream.runtime.drift import Drift
+from coldstream.runtime.drift import PageHinkley
 
 METHODS = ("coldstream", "popularity", "recent_popularity")
 """The recommender and its shadows."""
@@ -28,15 +28,15 @@ _NOTHING = Past()
 """What popularity asks of a user."""
 
 
-class Figures(NamedTuple):
+class MethodMetrics(NamedTuple):
     """How one method did in the window. None where nothing was tested yet."""
 
     recall: float | None
     mpr: float | None
 
 
-class Standing(NamedTuple):
-    """The live figures."""
+class LiveMetrics(NamedTuple):
+    """How all methods did lately, and on how much of what happened."""
 
     top: int
     window: int
@@ -50,10 +50,10 @@ class Standing(NamedTuple):
     """The share of the window's events that were a user's first."""
     new_items: float | None
     """The share of the window's events that were an item's first."""
-    methods: dict[str, Figures]
+    methods: dict[str, MethodMetrics]
 
 
-class Examination:
+class LiveEvaluation:
     """Ranks before learning, over a moving window of the last T events, and popularity in the shadow.
 
     What the shadows count follows from the log alone. The window does not: it holds what there was time to test.
@@ -66,7 +66,7 @@ class Examination:
         self._rows = 0  # events that the window has seen
         self.alarms: list[int] = []
         """The events at which it was noticed that taste had changed."""
-        self._drift = Drift()
+        self._drift_test = PageHinkley()
         self._popularity, self._recent = Popularity(), DecayedPopularity(HALF_LIFE)
         # Rings with a row per event: the rank by every method, negative where it was not tested, and the candidates.
         self._ranks: Doubles = np.full((window, len(METHODS)), -1.0)
@@ -94,23 +94,23 @@ class Examination:
         self._recent.learn(_NOTHING, place)
         self.events += 1
         self._rows += 1
-        if ranks is not None and self._drift.hear(100 * ranks[0].position / max(ranks[0].candidates - 1, 1)):
+        if ranks is not None and self._drift_test.update(100 * ranks[0].position / max(ranks[0].candidates - 1, 1)):
             self.alarms.append(self.events)
             del self.alarms[:-MOST_ALARMS]
         self.tested += ranks is not None
 
-    def chosen(self, place: int) -> int:
+    def choices(self, place: int) -> int:
         """How often an item was chosen since the log began."""
         counts = self._popularity.scores(_NOTHING)
         return int(counts[place]) if place < len(counts) else 0
 
-    def standing(self) -> Standing:
-        """The live figures. Changes nothing."""
+    def metrics(self) -> LiveMetrics:
+        """How all methods did in the window. Changes nothing."""
         filled = min(self._rows, self.window)
         ranks, new = self._ranks[:filled], self._new[:filled]
         tested = ranks[:, 0] >= 0
         candidates = self._candidates[:filled][tested]
-        return Standing(
+        return LiveMetrics(
             top=self.top,
             window=self.window,
             events=self.events,
@@ -118,22 +118,22 @@ class Examination:
             sampled=_share(tested),
             new_users=_share(new[:, 0]),
             new_items=_share(new[:, 1]),
-            methods={name: self._figures(ranks[tested, n], candidates) for n, name in enumerate(METHODS)},
+            methods={name: self._method_metrics(ranks[tested, n], candidates) for n, name in enumerate(METHODS)},
         )
 
-    def _figures(self, rank: Doubles, candidates: NDArray[np.int64]) -> Figures:
-        return Figures(_share(hits(rank, self.top)), _share(percentiles(rank, candidates)))
+    def _method_metrics(self, rank: Doubles, candidates: NDArray[np.int64]) -> MethodMetrics:
+        return MethodMetrics(_share(hits(rank, self.top)), _share(percentiles(rank, candidates)))
 
     def _grow(self, places: int) -> None:
         self._popularity.grow(places)
         self._recent.grow(places)
 
-    def resized(self, top: int, window: int) -> "Examination":
+    def resized(self, top: int, window: int) -> "LiveEvaluation":
         """The same shadows with another window, which is empty unless it is the same."""
         if (top, window) == (self.top, self.window):
             return self
-        other = Examination(top, window)
-        other.events, other.tested, other.alarms, other._drift = self.events, self.tested, self.alarms, self._drift
+        other = LiveEvaluation(top, window)
+        other.events, other.tested, other.alarms, other._drift_test = self.events, self.tested, self.alarms, self._drift_test
         other._popularity, other._recent = self._popularity, self._recent
         return other
 
@@ -148,7 +148,7 @@ class Examination:
             "tested": self.tested,
             "rows": self._rows,
         }
-        document |= {"alarms": list(self.alarms), "drift": self._drift.state()}
+        document |= {"alarms": list(self.alarms), "drift": self._drift_test.state()}
         arrays = {
             "popularity": self._popularity.scores(_NOTHING).copy(),
             "recent": self._recent.scores(_NOTHING).copy(),
@@ -159,11 +159,11 @@ class Examination:
         return document, arrays
 
     @classmethod
-    def from_state(cls, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> "Examination":
+    def from_state(cls, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> "LiveEvaluation":
         """The inverse of `state`."""
         restored = cls(document["top"], document["window"])
         restored.events, restored.tested, restored._rows = document["events"], document["tested"], document["rows"]
-        restored.alarms, restored._drift = list(document["alarms"]), Drift.from_state(document["drift"])
+        restored.alarms, restored._drift_test = list(document["alarms"]), PageHinkley.from_state(document["drift"])
         restored._popularity.restore(arrays["popularity"])
         restored._recent.restore(arrays["recent"], document["events"])
         for name, own in (("ranks", restored._ranks), ("candidates", restored._candidates), ("new", restored._new)):
