@@ -185,13 +185,13 @@ def schema(service: Service, _: None, __: str) -> dict[str, Any]:
 
 def live(service: Service, asked: messages.LiveQuery, _: str) -> messages.LiveResponse:
     """How the service fared since a sample, for the page."""
-    evaluation, trail = service.learner.evaluation, service.trail
+    evaluation, live_samples = service.learner.evaluation, service.live_samples
     return messages.LiveResponse(
         _facts(service),
         evaluation.top,
         evaluation.window,
-        [sample for sample in trail.samples if sample.seq > asked.since],
-        [mark for mark in trail.marks if mark.seq > asked.since],
+        [sample for sample in live_samples.samples if sample.seq > asked.since],
+        [annotation for annotation in live_samples.annotations if annotation.seq > asked.since],
     )
 
 

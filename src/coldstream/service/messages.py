@@ -284,8 +284,8 @@ class Sample(Struct, frozen=True):
     penalties: dict[str, float]
 
 
-class Mark(Struct, frozen=True):
-    """Something that happened: `drift` or `items`."""
+class Annotation(Struct, frozen=True):
+    """Something that happened, to be marked on the dashboard's curves: `drift` or `items`."""
 
     seq: int
     events: int
@@ -324,7 +324,7 @@ class LiveResponse(Struct, frozen=True):
     top: int
     window: int
     samples: list[Sample]
-    marks: list[Mark]
+    marks: list[Annotation]
 
 
 class Health(Struct, frozen=True):

@@ -18,9 +18,9 @@ from coldstream.runtime.learner import Learner
 from coldstream.runtime.recovery import RequestedModel, recovered
 from coldstream.runtime.warming import warm_up
 from coldstream.runtime.writer import Stopping, Writer, WriterLimits
+from coldstream.service.live_samples import LiveSamples
 from coldstream.service.metrics import Metrics
 from coldstream.service.settings import Settings
-from coldstream.service.trail import Trail
 from coldstream.service.turns import Turns
 from coldstream.storage.store import Store
 
@@ -50,7 +50,7 @@ class Service:
         """What ended the service, where nobody asked for it."""
         self.metrics = Metrics(self)
         self.turns = Turns()
-        self.trail = Trail(self)
+        self.live_samples = LiveSamples(self)
         self._changes: Changes | None = None
         self._sampling: asyncio.Task[None] | None = None
         self._store = store
@@ -125,7 +125,7 @@ class Service:
     async def _sample(self) -> None:
         while True:
             try:
-                self.trail.take()
+                self.live_samples.sample()
             except Exception as error:  # the page would miss a sample; nobody else would miss anything
                 log.error("no sample could be taken", exc_info=error)
             await asyncio.sleep(1)

@@ -1,34 +1,34 @@
-"""How the service fared: a sample of its figures every second, thinner the longer ago, and marks of what happened."""
+"""How the service fared: a sample every second, thinner the longer ago, and annotations of what happened."""
 
 import time
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from coldstream.service.messages import Mark, MethodMetrics, Sample
+from coldstream.service.messages import Annotation, MethodMetrics, Sample
 
 if TYPE_CHECKING:
     from coldstream.service.service import Service
 
-MOST_SAMPLES, MOST_MARKS = 600, 100
+MOST_SAMPLES, MOST_ANNOTATIONS = 600, 100
 SECONDS_BETWEEN_ARRIVALS = 15
-"""New items within so long share a mark."""
+"""New items within so long share an annotation."""
 
 
-class Trail:
-    """What the page draws. Nothing of it is saved: the figures' own windows are."""
+class LiveSamples:
+    """What the dashboard draws. Nothing of it is saved: the window of the live evaluation is."""
 
     def __init__(self, service: "Service") -> None:
         self._service = service
         self.samples: list[Sample] = []
-        self.marks: list[Mark] = []
+        self.annotations: list[Annotation] = []
         self._moment = time.monotonic()
         self._answered = 0
         self._alarms: int | None = None
         self._arrivals: int | None = None
-        self._marked = 0.0
+        self._annotated = 0.0
 
-    def take(self) -> None:
+    def sample(self) -> None:
         """One more sample."""
         recommender, live = self._service.recommender, self._service.learner.evaluation.metrics()
         now, size, calls = time.monotonic(), recommender.size, self._service.metrics.of("POST", "/recommend")
@@ -55,23 +55,23 @@ class Trail:
                 penalties={name: float(f"{value:.4g}") for name, value in recommender.insight.penalties().items()},
             )
         )
-        self._mark(seq, live.events, size.arrivals, now)
+        self._annotate(seq, live.events, size.arrivals, now)
         if len(self.samples) > MOST_SAMPLES:
             del self.samples[1 : MOST_SAMPLES // 2 : 2]
 
-    def _mark(self, seq: int, events: int, arrivals: int, now: float) -> None:
+    def _annotate(self, seq: int, events: int, arrivals: int, now: float) -> None:
         alarms = self._service.learner.evaluation.alarms
         if self._alarms is not None and len(alarms) > self._alarms:
-            self.marks.append(Mark(seq, alarms[-1], "drift", "drift was noticed"))
+            self.annotations.append(Annotation(seq, alarms[-1], "drift", "drift was noticed"))
         self._alarms = len(alarms)
         began = len(self.samples) < 2 or not self.samples[-2].events
         if self._arrivals is None or began:  # what the catalogue begins with is no news
             self._arrivals = arrivals
-        elif arrivals > self._arrivals and now - self._marked >= SECONDS_BETWEEN_ARRIVALS:
+        elif arrivals > self._arrivals and now - self._annotated >= SECONDS_BETWEEN_ARRIVALS:
             came = arrivals - self._arrivals
-            self.marks.append(Mark(seq, events, "items", f"{came} new item{'s' * (came > 1)}"))
-            self._arrivals, self._marked = arrivals, now
-        del self.marks[:-MOST_MARKS]
+            self.annotations.append(Annotation(seq, events, "items", f"{came} new item{'s' * (came > 1)}"))
+            self._arrivals, self._annotated = arrivals, now
+        del self.annotations[:-MOST_ANNOTATIONS]
 
     def _features_before(self, events: int, now: int) -> int:
         """How many features there were so many events ago, as far as the samples go back."""

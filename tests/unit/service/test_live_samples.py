@@ -1,4 +1,4 @@
-"""The trail: a sample a second, thinner the longer ago."""
+"""Live samples: one a second, thinner the longer ago."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -6,12 +6,12 @@ from itertools import pairwise
 import pytest
 from api import Api
 
-from coldstream.service import trail as module
+from coldstream.service import live_samples as module
 
 
 @pytest.fixture
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
-    served = Api(tmp_path_factory.mktemp("trail"), evaluate_window=50).start()
+    served = Api(tmp_path_factory.mktemp("live"), evaluate_window=50).start()
     yield served
     served.stop()
 
@@ -21,17 +21,17 @@ def learn(api: Api, first: int, count: int) -> None:
     assert api.call("POST", "/events", events).status == 200
 
 
-def take(api: Api) -> None:
-    async def taken() -> None:
-        api.service.trail.take()
+def take_sample(api: Api) -> None:
+    async def sampled() -> None:
+        api.service.live_samples.sample()
 
-    api.run(taken())
+    api.run(sampled())
 
 
 def test_samples_say_what_the_service_says(api: Api) -> None:
     learn(api, 0, 30)
     api.call("POST", "/recommend", {})
-    take(api)
+    take_sample(api)
     live = api.call("GET", "/live").json
     sample, evaluation = live["samples"][-1], api.call("GET", "/evaluation").json
     assert sample["events"] == evaluation["events"] == 30
@@ -47,10 +47,10 @@ def test_samples_say_what_the_service_says(api: Api) -> None:
 
 def test_new_features_are_those_of_the_last_window(api: Api) -> None:
     learn(api, 0, 60)
-    take(api)
+    take_sample(api)
     before = api.call("GET", "/live").json["samples"][-1]["features"]
     learn(api, 60, 40)
-    take(api)
+    take_sample(api)
     sample = api.call("GET", "/live").json["samples"][-1]
     assert sample["new_features"] == sample["features"] - before > 0
 
@@ -58,11 +58,11 @@ def test_new_features_are_those_of_the_last_window(api: Api) -> None:
 def test_new_items_and_drift_are_marked(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SECONDS_BETWEEN_ARRIVALS", 0)
     learn(api, 0, 10)
-    take(api)
-    take(api)
+    take_sample(api)
+    take_sample(api)
     api.call("POST", "/items", [{"id": "new"}, {"id": "newer"}])
     api.service.learner.evaluation.alarms.append(9)
-    take(api)
+    take_sample(api)
     marks = api.call("GET", "/live").json["marks"]
     assert [(mark["kind"], mark["text"]) for mark in marks[-2:]] == [
         ("drift", "drift was noticed"),
@@ -72,8 +72,8 @@ def test_new_items_and_drift_are_marked(api: Api, monkeypatch: pytest.MonkeyPatc
 
 def test_old_samples_become_fewer(api: Api) -> None:
     for _ in range(module.MOST_SAMPLES + 200):
-        take(api)
-    samples = api.service.trail.samples
+        take_sample(api)
+    samples = api.service.live_samples.samples
     assert len(samples) <= module.MOST_SAMPLES
     assert len({sample.seq for sample in samples}) == len(samples)
     gaps = [later.seq - earlier.seq for earlier, later in pairwise(samples)]
