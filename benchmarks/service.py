@@ -19,10 +19,10 @@ import msgspec
 
 from coldstream import Recommender
 from coldstream.service import messages
+from coldstream.service.routes import ROUTES, Route
 from coldstream.service.server import serve
 from coldstream.service.service import Service
 from coldstream.service.settings import Settings
-from coldstream.service.table import TABLE, Call
 from load import Generator, Load, Outcome, run
 from workloads import FULL, MovieLens
 
@@ -236,13 +236,13 @@ def main() -> None:
 
 
 def serve_with_empty(folder: str, *flags: str) -> None:
-    """The service as it is, with one call more."""
+    """The service as it is, with one route more."""
     schema = Path(folder) / "schema.toml"
     if flags:
         schema.write_text(FULL.toml())
-    call = Call("POST", "/empty", empty, messages.RecommendRequest, Empty, "read")
+    route = Route("POST", "/empty", empty, messages.RecommendRequest, Empty, "read")
     settings = Settings(schema=schema, data=Path(folder), port=0, snapshot_events=0, snapshot_minutes=0)
-    serve(settings, (call, *TABLE))
+    serve(settings, (route, *ROUTES))
 
 
 if __name__ == "__main__":

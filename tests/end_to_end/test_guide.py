@@ -48,8 +48,8 @@ def test_what_is_printed_works(page: str, tmp_path: Path) -> None:
 
 
 def test_the_guide_lists_every_call() -> None:
-    from coldstream.service.table import TABLE
+    from coldstream.service.routes import ROUTES
 
     text = (ROOT / "docs/guides/service.md").read_text()
-    for call in TABLE:
-        assert f"`{call.method} {call.path}`" in text, call
+    for route in ROUTES:
+        assert f"`{route.method} {route.path}`" in text, route

@@ -1,24 +1,24 @@
-"""The table of calls as an application."""
+"""The routes as an application."""
 
 from collections.abc import Sequence
 from http import HTTPStatus
 
 import msgspec
+from starlette import routing
 from starlette.applications import Starlette
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from coldstream.service.dashboard_files import DashboardFiles
 from coldstream.service.endpoint import Endpoint, Resource, respond
 from coldstream.service.gate import Gate
 from coldstream.service.openapi import document
-from coldstream.service.pages import Page
 from coldstream.service.problems import CONTENT_TYPE, Problem
+from coldstream.service.routes import ROUTES, Route
 from coldstream.service.service import VERSION, Service
-from coldstream.service.table import TABLE, Call
 
 
 class _Anything(Convertor[str]):
@@ -36,19 +36,19 @@ class _Anything(Convertor[str]):
 register_url_convertor("anything", _Anything())
 
 
-def application(service: Service, gate: Gate, table: Sequence[Call] = TABLE) -> Starlette:
-    """An ASGI application that answers the calls of a table, and says what they are."""
+def application(service: Service, gate: Gate, routes: Sequence[Route] = ROUTES) -> Starlette:
+    """An ASGI application that answers on these routes, and says what they are."""
     resources: dict[str, dict[str, Endpoint]] = {}
-    for call in table:
-        resources.setdefault(call.path, {})[call.method] = Endpoint(call, service, gate)
-    routes = [
-        Route(path.replace("{id}", "{id:anything}"), Resource(endpoints), methods=list(endpoints))
+    for route in routes:
+        resources.setdefault(route.path, {})[route.method] = Endpoint(route, service, gate)
+    mounted = [
+        routing.Route(path.replace("{id}", "{id:anything}"), Resource(endpoints), methods=list(endpoints))
         for path, endpoints in resources.items()
     ]
-    page = Page()
-    routes += [Route("/", page), Route("/assets/{name}", page)]
-    routes.append(Route("/openapi.json", _Document(msgspec.json.encode(document(table, VERSION)))))
-    app = Starlette(routes=routes, exception_handlers={HTTPException: _unroutable})
+    dashboard = DashboardFiles()
+    mounted += [routing.Route("/", dashboard), routing.Route("/assets/{name}", dashboard)]
+    mounted.append(routing.Route("/openapi.json", _Document(msgspec.json.encode(document(routes, VERSION)))))
+    app = Starlette(routes=mounted, exception_handlers={HTTPException: _unroutable})
     app.router.redirect_slashes = False
     return app
 

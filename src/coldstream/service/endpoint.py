@@ -14,8 +14,8 @@ from starlette.types import Message, Receive, Scope, Send
 from coldstream.errors import ColdstreamError
 from coldstream.service.gate import Gate
 from coldstream.service.problems import CONTENT_TYPE, Problem, problem_of, undecodable
+from coldstream.service.routes import Route
 from coldstream.service.service import Service
-from coldstream.service.table import Call
 
 log = logging.getLogger("coldstream.access")
 
@@ -30,17 +30,17 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Endpoint:
-    """One call of the table."""
+    """One route: its handler, and all that stands before it."""
 
-    def __init__(self, call: Call, service: Service, gate: Gate) -> None:
-        self._call, self._service, self._gate = call, service, gate
-        self._run, self._waits = call.run, inspect.iscoroutinefunction(call.run)
-        self._query = call.takes if call.method == "GET" else None
-        self._decoder = None if call.takes is None or call.method == "GET" else msgspec.json.Decoder(call.takes)
-        self._named = call.path.endswith("{id}")
-        self._prefix = len(call.path) - len("{id}")
-        self._metrics = service.metrics.of(call.method, call.path)
-        self._kind = _TEXT if call.gives is bytes else _JSON
+    def __init__(self, route: Route, service: Service, gate: Gate) -> None:
+        self._route, self._service, self._gate = route, service, gate
+        self._handler, self._waits = route.handler, inspect.iscoroutinefunction(route.handler)
+        self._query = route.takes if route.method == "GET" else None
+        self._decoder = None if route.takes is None or route.method == "GET" else msgspec.json.Decoder(route.takes)
+        self._named = route.path.endswith("{id}")
+        self._prefix = len(route.path) - len("{id}")
+        self._metrics = service.metrics.of(route.method, route.path)
+        self._kind = _TEXT if route.gives is bytes else _JSON
         self._most = service.settings.body_bytes
         self._logged = service.settings.access_log
 
@@ -51,29 +51,29 @@ class Endpoint:
             answer = await self._answer(scope, receive)
             body = _encode(answer) if kind is _JSON else answer
         except Problem as problem:
-            status, kind, body, more = _told(problem)
+            status, kind, body, more = _as_response(problem)
         except ColdstreamError as error:
-            status, kind, body, more = _told(problem_of(error))
+            status, kind, body, more = _as_response(problem_of(error))
         except Exception:
-            log.exception("a request failed", extra={"call": f"{self._call.method} {self._call.path}"})
-            status, kind, body, more = _told(Problem(500, "this should not happen; the log of the service says more"))
+            log.exception("a request failed", extra={"call": f"{self._route.method} {self._route.path}"})
+            status, kind, body, more = _as_response(Problem(500, "this should not happen; the log of the service says more"))
         await respond(send, status, kind, body, more)
         seconds = perf_counter() - started
         self._metrics.observe(status, seconds)
         if self._logged:
-            facts = {"call": f"{self._call.method} {self._call.path}", "status": status, "ms": round(1e3 * seconds, 3)}
+            facts = {"call": f"{self._route.method} {self._route.path}", "status": status, "ms": round(1e3 * seconds, 3)}
             log.info("request", extra=facts)
 
     async def _answer(self, scope: Scope, receive: Receive) -> Any:
         headers = dict(scope["headers"])
-        if self._call.scope is not None:
-            self._gate.admit(scope, headers, self._call.scope)
+        if self._route.scope is not None:
+            self._gate.admit(scope, headers, self._route.scope)
         name = self._name(scope) if self._named else ""
         if self._query is not None:
             given = _queried(self._query, scope["query_string"])
         else:
             given = None if self._decoder is None else self._decoded(await self._body(headers, receive))
-        answer = self._run(self._service, given, name)
+        answer = self._handler(self._service, given, name)
         return await answer if self._waits else answer
 
     def _decoded(self, body: bytes) -> Any:
@@ -119,7 +119,7 @@ class Endpoint:
 
 
 class Resource:
-    """All calls on one path."""
+    """All routes on one path."""
 
     def __init__(self, endpoints: Mapping[str, Endpoint]) -> None:
         self.endpoints = endpoints
@@ -148,6 +148,6 @@ async def respond(send: Send, status: int, kind: bytes, body: bytes, more: Heade
     await send({"type": "http.response.body", "body": body})
 
 
-def _told(problem: Problem) -> tuple[int, bytes, bytes, Headers]:
+def _as_response(problem: Problem) -> tuple[int, bytes, bytes, Headers]:
     more = tuple((name.lower().encode(), value.encode("latin-1")) for name, value in problem.headers.items())
     return problem.status, CONTENT_TYPE, _encode(problem.document), more

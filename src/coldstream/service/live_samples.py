@@ -31,11 +31,11 @@ class LiveSamples:
     def sample(self) -> None:
         """One more sample."""
         recommender, live = self._service.recommender, self._service.learner.evaluation.metrics()
-        now, size, calls = time.monotonic(), recommender.size, self._service.metrics.of("POST", "/recommend")
+        now, size, requests = time.monotonic(), recommender.size, self._service.metrics.of("POST", "/recommend")
         elapsed, self._moment = max(now - self._moment, 1e-3), now
-        answered, self._answered = calls.answered - self._answered, calls.answered
+        answered, self._answered = requests.answered - self._answered, requests.answered
         before = self.samples[-1] if self.samples else None
-        p50, p99 = _quantiles(list(calls.recent))
+        p50, p99 = _quantiles(list(requests.recent))
         seq = max(int(time.time()), before.seq + 1 if before else 0)  # rises across restarts too
         self.samples.append(
             Sample(

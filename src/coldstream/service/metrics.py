@@ -15,13 +15,13 @@ disable_created_metrics()  # type: ignore[no-untyped-call]  # when a label was f
 _BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
 
-class CallMetrics:
-    """The counts of one call."""
+class RouteMetrics:
+    """The counts of one route."""
 
-    def __init__(self, requests: Counter, seconds: Histogram, call: tuple[str, str]) -> None:
-        self._requests = {200: requests.labels(*call, "200")}
-        self._all, self._call = requests, call
-        self._seconds = seconds.labels(*call)
+    def __init__(self, requests: Counter, seconds: Histogram, route: tuple[str, str]) -> None:
+        self._requests = {200: requests.labels(*route, "200")}
+        self._all, self._route = requests, route
+        self._seconds = seconds.labels(*route)
         self.answered = 0
         self.recent: deque[float] = deque(maxlen=1000)
         """The last times it took to answer, in seconds."""
@@ -29,7 +29,7 @@ class CallMetrics:
     def observe(self, status: int, seconds: float) -> None:
         """One more request was answered."""
         if status not in self._requests:
-            self._requests[status] = self._all.labels(*self._call, str(status))
+            self._requests[status] = self._all.labels(*self._route, str(status))
         self._requests[status].inc()
         self._seconds.observe(seconds)
         self.answered += 1
@@ -48,15 +48,15 @@ class Metrics:
         self._seconds = Histogram(
             "coldstream_request_seconds", "Seconds to answer.", labels, buckets=_BUCKETS, registry=self._registry
         )
-        self._calls: dict[tuple[str, str], CallMetrics] = {}
+        self._routes: dict[tuple[str, str], RouteMetrics] = {}
         self._registry.register(_State(service))
 
-    def of(self, method: str, path: str) -> CallMetrics:
-        """The counts of one call."""
-        call = (method, path)
-        if call not in self._calls:
-            self._calls[call] = CallMetrics(self._requests, self._seconds, call)
-        return self._calls[call]
+    def of(self, method: str, path: str) -> RouteMetrics:
+        """The counts of one route."""
+        route = (method, path)
+        if route not in self._routes:
+            self._routes[route] = RouteMetrics(self._requests, self._seconds, route)
+        return self._routes[route]
 
     def text(self) -> bytes:
         """All of them in Prometheus' format."""

@@ -1,4 +1,4 @@
-"""The OpenAPI document, made from the table of calls."""
+"""The OpenAPI document, made from the routes."""
 
 import inspect
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ import msgspec
 
 from coldstream.service.examples import EXAMPLES, Example
 from coldstream.service.problems import ProblemDocument
-from coldstream.service.table import Call
+from coldstream.service.routes import Route
 
 _REFERENCE = "#/components/schemas/{name}"
 
@@ -27,14 +27,14 @@ _WHEN: dict[int, str] = {
 }
 
 
-def document(table: Sequence[Call], version: str) -> dict[str, Any]:
-    """All calls, with examples."""
-    kinds = [kind for call in table for kind in (call.takes, call.gives) if kind is not None and kind is not bytes]
+def document(routes: Sequence[Route], version: str) -> dict[str, Any]:
+    """All routes, with examples."""
+    kinds = [kind for route in routes for kind in (route.takes, route.gives) if kind is not None and kind is not bytes]
     schemas, components = msgspec.json.schema_components([*kinds, ProblemDocument], ref_template=_REFERENCE)
     schema_of = {id(kind): schema for kind, schema in zip(kinds, schemas, strict=False)}
     paths: dict[str, dict[str, Any]] = {}
-    for call in table:
-        paths.setdefault(call.path, {})[call.method.lower()] = _operation(call, schema_of)
+    for route in routes:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schema_of)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -50,23 +50,23 @@ def document(table: Sequence[Call], version: str) -> dict[str, Any]:
     }
 
 
-def _operation(call: Call, schema_of: dict[int, Any]) -> dict[str, Any]:
-    named = call.path.endswith("{id}")
+def _operation(route: Route, schema_of: dict[int, Any]) -> dict[str, Any]:
+    named = route.path.endswith("{id}")
     operation: dict[str, Any] = {
-        "operationId": call.run.__name__,
-        "summary": (inspect.getdoc(call.run) or "").split("\n")[0],
-        "responses": {"200": _success(call, schema_of), **{str(status): _problem(status) for status in _statuses(call)}},
+        "operationId": route.handler.__name__,
+        "summary": (inspect.getdoc(route.handler) or "").split("\n")[0],
+        "responses": {"200": _success(route, schema_of), **{str(status): _problem(status) for status in _statuses(route)}},
     }
-    if call.scope is not None:
+    if route.scope is not None:
         operation["security"] = [{"key": []}, {}]
-        operation["description"] = f"Needs the scope `{call.scope}`, where keys are set."
+        operation["description"] = f"Needs the scope `{route.scope}`, where keys are set."
     if named:
         length = {"type": "string", "minLength": 1, "maxLength": 256}
         operation["parameters"] = [{"name": "id", "in": "path", "required": True, "schema": length, "example": "b7"}]
-    if call.takes is not None and call.method == "GET":
-        operation["parameters"] = _queried(call.takes)
-    elif call.takes is not None:
-        content = {"schema": schema_of[id(call.takes)], "example": _example(call).given}
+    if route.takes is not None and route.method == "GET":
+        operation["parameters"] = _queried(route.takes)
+    elif route.takes is not None:
+        content = {"schema": schema_of[id(route.takes)], "example": _example(route).given}
         operation["requestBody"] = {"required": True, "content": {"application/json": content}}
     return operation
 
@@ -81,25 +81,25 @@ def _queried(kind: Any) -> list[dict[str, Any]]:
     ]
 
 
-def _success(call: Call, schema_of: dict[int, Any]) -> dict[str, Any]:
-    answer = _example(call).answer
-    if call.gives is bytes:
+def _success(route: Route, schema_of: dict[int, Any]) -> dict[str, Any]:
+    answer = _example(route).answer
+    if route.gives is bytes:
         content: dict[str, Any] = {"text/plain": {"schema": {"type": "string"}, "example": answer}}
     else:
-        content = {"application/json": {"schema": schema_of[id(call.gives)], "example": answer}}
+        content = {"application/json": {"schema": schema_of[id(route.gives)], "example": answer}}
     return {"description": "Done.", "content": content}
 
 
-def _statuses(call: Call) -> list[int]:
-    """What else a call may be answered with."""
-    statuses = {503}
-    if call.scope is not None:
+def _statuses(route: Route) -> list[int]:
+    """What else a route may answer with."""
+    statuses, named = {503}, route.path.endswith("{id}")
+    if route.scope is not None:
         statuses |= {401, 403, 421, 429}
-    if call.takes is not None:
-        statuses |= {400, 422} if call.method == "GET" else {400, 413, 415, 422}
-    if call.path.endswith("{id}"):
+    if route.takes is not None:
+        statuses |= {400, 422} if route.method == "GET" else {400, 413, 415, 422}
+    if named:
         statuses |= {400, 422}
-    if (call.method in ("GET", "DELETE") and call.path.endswith("{id}")) or call.path in ("/explain", "/features/nearest"):
+    if (named and route.method in ("GET", "DELETE")) or route.path in ("/explain", "/features/nearest"):
         statuses.add(404)
     return sorted(statuses)
 
@@ -110,5 +110,5 @@ def _problem(status: int) -> dict[str, Any]:
     return {"description": _WHEN[status], "content": {"application/problem+json": {"schema": schema, "example": example}}}
 
 
-def _example(call: Call) -> Example:
-    return EXAMPLES.get(call.run.__name__, Example(None, None))
+def _example(route: Route) -> Example:
+    return EXAMPLES.get(route.handler.__name__, Example(None, None))

@@ -18,15 +18,15 @@ from coldstream.service.gate import Gate
 from coldstream.service.keys import Keys
 from coldstream.service.logs import log_to_stderr
 from coldstream.service.rates import Rates
+from coldstream.service.routes import ROUTES, Route
 from coldstream.service.service import Service, requested_model
 from coldstream.service.settings import Settings, check_exposure
-from coldstream.service.table import TABLE, Call
 from coldstream.storage import stores
 
 log = logging.getLogger(__name__)
 
 
-def serve(settings: Settings, table: Sequence[Call] = TABLE) -> None:
+def serve(settings: Settings, routes: Sequence[Route] = ROUTES) -> None:
     """Serve until a signal says stop. Raises what kept it from starting, or ended it."""
     check_exposure(settings)
     keys = None if settings.keys is None else Keys.read(settings.keys)
@@ -34,7 +34,7 @@ def serve(settings: Settings, table: Sequence[Call] = TABLE) -> None:
     log_to_stderr(settings.log_level)
     with closing(_bound(settings)) as listener:
         service = Service(settings, stores.opened(_url(settings)))
-        app = application(service, Gate(keys, Rates(settings.requests_per_second)), table)
+        app = application(service, Gate(keys, Rates(settings.requests_per_second)), routes)
         uvloop.run(_serve(app, service, listener))
     if service.failure is not None:
         raise service.failure

@@ -12,7 +12,7 @@ from api import Answer, Api
 from prometheus_client.parser import text_string_to_metric_families
 
 from coldstream.service.examples import EXAMPLES
-from coldstream.service.table import TABLE
+from coldstream.service.routes import ROUTES
 from conftest import bits
 
 
@@ -334,19 +334,19 @@ def test_without_keys_only_this_machine_is_answered(api: Api) -> None:
 # The document
 
 
-@pytest.mark.parametrize("call", TABLE, ids=lambda call: f"{call.method} {call.path}")
-def test_every_example_is_what_the_types_say(call: Any) -> None:
-    example = EXAMPLES[call.run.__name__]
-    if call.takes is not None:
-        msgspec.convert(example.given, call.takes)
-    if call.gives is not bytes:
-        msgspec.convert(example.answer, call.gives)
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
+def test_every_example_is_what_the_types_say(route: Any) -> None:
+    example = EXAMPLES[route.handler.__name__]
+    if route.takes is not None:
+        msgspec.convert(example.given, route.takes)
+    if route.gives is not bytes:
+        msgspec.convert(example.answer, route.gives)
 
 
 def test_the_document_names_every_call_and_every_answer_is_declared(api: Api) -> None:
     document = api.call("GET", "/openapi.json").json
     declared = {(method.upper(), path) for path, calls in document["paths"].items() for method in calls}
-    assert declared == {(call.method, call.path) for call in TABLE}
+    assert declared == {(route.method, route.path) for route in ROUTES}
     for path, calls in document["paths"].items():
         for method, operation in calls.items():
             assert operation["summary"], (method, path)

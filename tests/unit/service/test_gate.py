@@ -8,7 +8,7 @@ import pytest
 from api import Api
 
 from coldstream.service.keys import SCOPES, Key, Keys, hashed
-from coldstream.service.table import TABLE, Call
+from coldstream.service.routes import ROUTES, Route
 
 PRESENTED = {scope: f"cs_{scope}" for scope in SCOPES}
 KEYS = Keys([Key(scope, (scope,), hashed(presented)) for scope, presented in PRESENTED.items()])
@@ -21,30 +21,30 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     served.stop()
 
 
-def status(api: Api, call: Call, authorization: str) -> int:
-    answer = api.call(call.method, call.path.replace("{id}", "x"), {}, {"authorization": authorization})
+def status(api: Api, route: Route, authorization: str) -> int:
+    answer = api.call(route.method, route.path.replace("{id}", "x"), {}, {"authorization": authorization})
     if answer.status == 401:
         assert answer.headers["www-authenticate"] == "Bearer"
     return answer.status
 
 
-@pytest.mark.parametrize("call", TABLE, ids=lambda call: f"{call.method} {call.path}")
-def test_a_key_opens_what_its_scope_says_and_nothing_else(api: Api, call: Call) -> None:
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
+def test_a_key_opens_what_its_scope_says_and_nothing_else(api: Api, route: Route) -> None:
     for scope, presented in PRESENTED.items():
-        refused = status(api, call, f"Bearer {presented}") == 403
-        assert refused == (call.scope not in (scope, None))
+        refused = status(api, route, f"Bearer {presented}") == 403
+        assert refused == (route.scope not in (scope, None))
 
 
-@pytest.mark.parametrize("call", TABLE, ids=lambda call: f"{call.method} {call.path}")
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
 @pytest.mark.parametrize(
     "authorization", ["", "Bearer", "Bearer ", "Bearer cs_wrong", "Basic cs_read", "cs_read", "Bearer cs_réad"]
 )
-def test_without_a_known_key_nothing_is_told(api: Api, call: Call, authorization: str) -> None:
-    assert (status(api, call, authorization) == 401) == (call.scope is not None)
+def test_without_a_known_key_nothing_is_told(api: Api, route: Route, authorization: str) -> None:
+    assert (status(api, route, authorization) == 401) == (route.scope is not None)
 
 
 def test_the_table_asks_for_the_scopes_it_should(api: Api) -> None:
-    needed = {(call.method, call.path): call.scope for call in TABLE}
+    needed = {(route.method, route.path): route.scope for route in ROUTES}
     assert {call for call, scope in needed.items() if scope is None} == {("GET", "/health"), ("GET", "/ready")}
     assert all(scope == "admin" for (method, _), scope in needed.items() if method == "DELETE")
     assert needed["POST", "/snapshot"] == "admin"

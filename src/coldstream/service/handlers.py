@@ -1,4 +1,4 @@
-"""What each call does. Reading runs at once on the event loop; writing waits for the writer."""
+"""The handlers: what each call does. Reading runs at once on the event loop; writing waits for the writer."""
 
 import time
 from collections.abc import Mapping, Sequence

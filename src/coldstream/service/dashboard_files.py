@@ -1,4 +1,4 @@
-"""The page that shows the service, and the files it is made of. It needs nothing from elsewhere."""
+"""The files of the dashboard, the page that shows the service. It needs nothing from elsewhere."""
 
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -25,7 +25,7 @@ _SECURE: Headers = (
 
 
 def _files() -> Mapping[str, Path]:
-    """The page's own files, and the charting script of the package that carries it."""
+    """The dashboard's own files, and the charting script of the package that carries it."""
     files = {path.name: path for path in FOLDER.iterdir() if path.suffix in _KINDS}
     plotly = find_spec("plotly")
     if plotly is not None and plotly.origin is not None:
@@ -33,7 +33,7 @@ def _files() -> Mapping[str, Path]:
     return files
 
 
-class Page:
+class DashboardFiles:
     """`/` and `/assets/{name}`. Nothing but these files can be asked for."""
 
     def __init__(self) -> None:

@@ -1,0 +1,47 @@
+"""The one table of routes: it drives routing, decoding, authorization and the OpenAPI document alike."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from coldstream.service import handlers
+from coldstream.service import messages as m
+
+
+class Route(NamedTuple):
+    """A method and a path, who answers, what goes in and out, and who may."""
+
+    method: str
+    path: str
+    handler: Callable[..., Any]
+    takes: Any
+    """The type of the body, or with GET of the query; None for neither."""
+    gives: Any
+    scope: str | None
+    """What a key needs; None where no key is asked for."""
+
+
+ROUTES: tuple[Route, ...] = (
+    Route("POST", "/recommend", handlers.recommend, m.RecommendRequest, m.RecommendResponse, "read"),
+    Route("POST", "/events", handlers.learn, m.Events, m.Learned, "write"),
+    Route("POST", "/explain", handlers.explain, m.ExplainRequest, m.Explanation, "read"),
+    Route("GET", "/live", handlers.live, m.LiveQuery, m.LiveResponse, "read"),
+    Route("GET", "/schema", handlers.schema, None, dict[str, Any], "read"),
+    Route("GET", "/items", handlers.find_items, m.Search, m.FoundItems, "read"),
+    Route("GET", "/users", handlers.find_users, m.Search, m.FoundUsers, "read"),
+    Route("GET", "/features", handlers.find_features, m.Search, m.FoundFeatures, "read"),
+    Route("GET", "/features/nearest", handlers.nearest, m.NearestQuery, m.NearestFeatures, "read"),
+    Route("GET", "/features/changed", handlers.changed, m.ChangedQuery, m.ChangedFeatures, "read"),
+    Route("POST", "/items", handlers.put_items, m.Items, m.Written, "write"),
+    Route("PUT", "/items/{id}", handlers.put_item, m.Attributes, m.Written, "write"),
+    Route("GET", "/items/{id}", handlers.get_item, None, m.Described, "read"),
+    Route("DELETE", "/items/{id}", handlers.delete_item, None, m.Written, "admin"),
+    Route("POST", "/users", handlers.put_users, m.Users, m.Written, "write"),
+    Route("PUT", "/users/{id}", handlers.put_user, m.Attributes, m.Written, "write"),
+    Route("GET", "/users/{id}", handlers.get_user, None, m.Described, "read"),
+    Route("DELETE", "/users/{id}", handlers.delete_user, None, m.Forgotten, "admin"),
+    Route("GET", "/evaluation", handlers.evaluation, None, m.EvaluationResponse, "read"),
+    Route("GET", "/metrics", handlers.metrics, None, bytes, "read"),
+    Route("POST", "/snapshot", handlers.snapshot, None, m.SnapshotTaken, "admin"),
+    Route("GET", "/health", handlers.health, None, m.Health, None),
+    Route("GET", "/ready", handlers.ready, None, m.Ready, None),
+)
