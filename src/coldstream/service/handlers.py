@@ -12,46 +12,48 @@ from coldstream.model.explanation import Explanation
 from coldstream.runtime.checks import Refused
 from coldstream.runtime.records import Interaction, ItemPut, ItemRemoved, Record, UserPut
 from coldstream.service import messages
+from coldstream.service.request_batcher import UnfilteredRequest
 from coldstream.service.service import VERSION, Service
-from coldstream.service.turns import Asked
 
 # Recommend, and why
 
 
-async def recommend(service: Service, asked: messages.RecommendRequest, _: str) -> messages.RecommendResponse:
+async def recommend(service: Service, request: messages.RecommendRequest, _: str) -> messages.RecommendResponse:
     """The best items for a user in a context."""
-    now = _seconds(asked.time)
-    if asked.allow is None and asked.deny is None and asked.where is None and not asked.explain:
-        plain = Asked(asked.user, asked.n, asked.context, now, asked.attributes, asked.exclude_seen)
-        found = await service.turns.recommend(service.recommender, plain)
+    now = _seconds(request.time)
+    if request.allow is None and request.deny is None and request.where is None and not request.explain:
+        unfiltered = UnfilteredRequest(
+            request.user, request.n, request.context, now, request.attributes, request.exclude_seen
+        )
+        found = await service.batcher.recommend(service.recommender, unfiltered)
         return messages.RecommendResponse([messages.Recommended(item, score) for item, score in found])
     best = service.recommender.recommend(
-        asked.user,
-        asked.n,
-        context=asked.context,
+        request.user,
+        request.n,
+        context=request.context,
         time=now,
-        attributes=asked.attributes,
-        exclude_seen=asked.exclude_seen,
-        allow=asked.allow,
-        deny=asked.deny,
-        where=asked.where,
+        attributes=request.attributes,
+        exclude_seen=request.exclude_seen,
+        allow=request.allow,
+        deny=request.deny,
+        where=request.where,
     )
-    if not asked.explain:
+    if not request.explain:
         return messages.RecommendResponse([messages.Recommended(item, score) for item, score in best])
-    why = (messages.ExplainRequest(item, asked.user, asked.context, now, asked.attributes) for item, _ in best)
+    why = (messages.ExplainRequest(item, request.user, request.context, now, request.attributes) for item, _ in best)
     terms = [_terms(_explained(service, one)) for one in why]
     return messages.RecommendResponse([messages.Recommended(*one, own) for one, own in zip(best, terms, strict=True)])
 
 
-def explain(service: Service, asked: messages.ExplainRequest, _: str) -> messages.Explanation:
+def explain(service: Service, request: messages.ExplainRequest, _: str) -> messages.Explanation:
     """The terms that add up to the score of one item."""
-    explanation = _explained(service, asked)
+    explanation = _explained(service, request)
     return messages.Explanation(explanation.score, _terms(explanation))
 
 
-def _explained(service: Service, asked: messages.ExplainRequest) -> Explanation:
+def _explained(service: Service, request: messages.ExplainRequest) -> Explanation:
     return service.recommender.explain(
-        asked.user, asked.item, context=asked.context, time=_seconds(asked.time), attributes=asked.attributes
+        request.user, request.item, context=request.context, time=_seconds(request.time), attributes=request.attributes
     )
 
 
@@ -133,39 +135,39 @@ async def _positions(service: Service, records: Sequence[Record], given: object)
 # Looking closer
 
 
-def find_items(service: Service, asked: messages.Search, _: str) -> messages.FoundItems:
+def find_items(service: Service, request: messages.Search, _: str) -> messages.FoundItems:
     """Items whose id or attributes hold a text."""
-    recommender, wanted = service.recommender, asked.search.casefold()
+    recommender, wanted = service.recommender, request.search.casefold()
     found = [item for item in recommender.items() if not wanted or wanted in _words(item, recommender.item(item))]
-    some = found[asked.offset : asked.offset + asked.limit]
+    some = found[request.offset : request.offset + request.limit]
     choices = service.learner.evaluation.choices
     listed = [messages.ListedItem(item, recommender.item(item), choices(recommender.place(item))) for item in some]
     return messages.FoundItems(listed, len(found))
 
 
-def find_users(service: Service, asked: messages.Search, _: str) -> messages.FoundUsers:
+def find_users(service: Service, request: messages.Search, _: str) -> messages.FoundUsers:
     """Users whose id holds a text; one that is the text comes first."""
-    found = searched(iter(service.recommender.users()), asked.search, asked.limit, asked.offset)
-    if asked.search not in found.names and service.recommender.has_user(asked.search) and not asked.offset:
-        return messages.FoundUsers([asked.search, *found.names[: asked.limit - 1]], found.total)
-    return messages.FoundUsers(sorted(found.names, key=lambda name: name != asked.search), found.total)
+    found = searched(iter(service.recommender.users()), request.search, request.limit, request.offset)
+    if request.search not in found.names and service.recommender.has_user(request.search) and not request.offset:
+        return messages.FoundUsers([request.search, *found.names[: request.limit - 1]], found.total)
+    return messages.FoundUsers(sorted(found.names, key=lambda name: name != request.search), found.total)
 
 
-def find_features(service: Service, asked: messages.Search, _: str) -> messages.FoundFeatures:
+def find_features(service: Service, request: messages.Search, _: str) -> messages.FoundFeatures:
     """Features whose name holds a text."""
-    return messages.FoundFeatures(*service.recommender.insight.features(asked.search, asked.limit, asked.offset))
+    return messages.FoundFeatures(*service.recommender.insight.features(request.search, request.limit, request.offset))
 
 
-def nearest(service: Service, asked: messages.NearestQuery, _: str) -> messages.NearestFeatures:
+def nearest(service: Service, request: messages.NearestQuery, _: str) -> messages.NearestFeatures:
     """The features most like one, in the factor space."""
-    near = service.recommender.insight.nearest(asked.feature, asked.n)
-    return messages.NearestFeatures(asked.feature, [messages.NearFeature(*one) for one in near])
+    near = service.recommender.insight.nearest(request.feature, request.n)
+    return messages.NearestFeatures(request.feature, [messages.NearFeature(*one) for one in near])
 
 
-def changed(service: Service, asked: messages.ChangedQuery, _: str) -> messages.ChangedFeatures:
+def changed(service: Service, request: messages.ChangedQuery, _: str) -> messages.ChangedFeatures:
     """The features that have moved farthest in the last window, or since somebody first asked."""
     since = service.changes()
-    moved = service.recommender.insight.changed(since, asked.n)
+    moved = service.recommender.insight.changed(since, request.n)
     passed = service.recommender.events - since.events
     return messages.ChangedFeatures(passed, [messages.ChangedFeature(*one) for one in moved])
 
@@ -183,15 +185,15 @@ def schema(service: Service, _: None, __: str) -> dict[str, Any]:
     return document
 
 
-def live(service: Service, asked: messages.LiveQuery, _: str) -> messages.LiveResponse:
+def live(service: Service, request: messages.LiveQuery, _: str) -> messages.LiveResponse:
     """How the service fared since a sample, for the page."""
     evaluation, live_samples = service.learner.evaluation, service.live_samples
     return messages.LiveResponse(
         _facts(service),
         evaluation.top,
         evaluation.window,
-        [sample for sample in live_samples.samples if sample.seq > asked.since],
-        [annotation for annotation in live_samples.annotations if annotation.seq > asked.since],
+        [sample for sample in live_samples.samples if sample.seq > request.since],
+        [annotation for annotation in live_samples.annotations if annotation.seq > request.since],
     )
 
 

@@ -20,8 +20,8 @@ from coldstream.runtime.warming import warm_up
 from coldstream.runtime.writer import Stopping, Writer, WriterLimits
 from coldstream.service.live_samples import LiveSamples
 from coldstream.service.metrics import Metrics
+from coldstream.service.request_batcher import RequestBatcher
 from coldstream.service.settings import Settings
-from coldstream.service.turns import Turns
 from coldstream.storage.store import Store
 
 log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ class Service:
         self.failure: BaseException | None = None
         """What ended the service, where nobody asked for it."""
         self.metrics = Metrics(self)
-        self.turns = Turns()
+        self.batcher = RequestBatcher()
         self.live_samples = LiveSamples(self)
         self._changes: Changes | None = None
         self._sampling: asyncio.Task[None] | None = None

@@ -1,4 +1,4 @@
-"""Many who ask at once are answered in one go: what does not depend on who asks is worked out once."""
+"""Requests that come at once are answered as one batch: what does not depend on who asks is worked out once."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from coldstream.recommender import Recommender
 Best = Sequence[tuple[str, float]]
 
 
-class Asked(NamedTuple):
+class UnfilteredRequest(NamedTuple):
     """A request without filters."""
 
     user: str | None
@@ -22,30 +22,30 @@ class Asked(NamedTuple):
     exclude_seen: bool | None
 
 
-class Turns:
-    """Collects requests until all that came in at the same moment have been read, and answers them together."""
+class RequestBatcher:
+    """Collects the requests of one turn of the event loop, all that have come by then, and answers them together."""
 
     def __init__(self) -> None:
-        self._asking: list[tuple[Asked, asyncio.Future[Best]]] = []
+        self._waiting: list[tuple[UnfilteredRequest, asyncio.Future[Best]]] = []
 
-    async def recommend(self, recommender: Recommender, asked: Asked) -> Best:
+    async def recommend(self, recommender: Recommender, request: UnfilteredRequest) -> Best:
         """The best items for one request."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Best] = loop.create_future()
-        if not self._asking:
+        if not self._waiting:
             loop.call_soon(self._answer, recommender)  # behind everybody who is ready now
-        self._asking.append((asked, answer))
+        self._waiting.append((request, answer))
         return await answer
 
     def _answer(self, recommender: Recommender) -> None:
-        asking, self._asking = self._asking, []
+        waiting, self._waiting = self._waiting, []
         prepared: list[Prepared] = []
         answers: list[asyncio.Future[Best]] = []
-        for asked, answer in asking:
+        for request, answer in waiting:
             if answer.done():  # whoever asked went away
                 continue
             try:
-                prepared.append(recommender.prepared(*asked))
+                prepared.append(recommender.prepared(*request))
                 answers.append(answer)
             except ColdstreamError as error:
                 answer.set_exception(error)
