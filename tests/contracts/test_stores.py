@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from coldstream.errors import InvalidInput, InvalidSnapshot, StoreInUse, StoreUnavailable
 from coldstream.storage import postgres_session, stores
-from coldstream.storage.store import Entry, Line, Saved, Store
+from coldstream.storage.store import Entry, LogLine, Saved, Store
 
 if TYPE_CHECKING:
     from postgres_server import PostgresServer
@@ -64,8 +64,8 @@ def bodies(store: Store, after: int = 0) -> list[bytes]:
     return [entry.body for entry in store.read(after)]
 
 
-def numbers(*bodies: int) -> list[Line]:
-    return [Line(b"%d" % body) for body in bodies]
+def numbers(*bodies: int) -> list[LogLine]:
+    return [LogLine(b"%d" % body) for body in bodies]
 
 
 def content(store: Store, saved: Saved) -> bytes:
@@ -93,7 +93,7 @@ def test_lines_get_rising_positions_and_are_read_in_order(store: Store) -> None:
 
 def test_bodies_come_back_byte_by_byte(store: Store) -> None:
     odd = [b"", b"\0", bytes(range(256)), "\0ä😀".encode(), random.Random(3).randbytes(3_000_000)]
-    store.append([Line(body) for body in odd])
+    store.append([LogLine(body) for body in odd])
     assert bodies(store) == odd
 
 
@@ -112,23 +112,24 @@ def test_reading_goes_up_to_what_was_there_when_it_began(store: Store) -> None:
 
 
 def test_an_event_id_is_taken_once(store: Store) -> None:
-    assert store.append([Line(b"1", event_id="a"), Line(b"2", event_id="b"), Line(b"3", event_id="a")]) == [1, 2, None]
-    assert store.append([Line(b"4", event_id="b"), Line(b"5"), Line(b"6", event_id="c")]) == [None, 3, 4]
+    first = [LogLine(b"1", event_id="a"), LogLine(b"2", event_id="b"), LogLine(b"3", event_id="a")]
+    assert store.append(first) == [1, 2, None]
+    assert store.append([LogLine(b"4", event_id="b"), LogLine(b"5"), LogLine(b"6", event_id="c")]) == [None, 3, 4]
     assert bodies(store) == [b"1", b"2", b"5", b"6"]
 
 
 def test_a_call_with_nothing_new_writes_nothing(store: Store) -> None:
-    store.append([Line(b"1", event_id="a")])
-    assert store.append([Line(b"2", event_id="a")]) == [None]
+    store.append([LogLine(b"1", event_id="a")])
+    assert store.append([LogLine(b"2", event_id="a")]) == [None]
     assert store.last() == 1
 
 
 @pytest.mark.parametrize("long", ["x" * 1000, "𝔘" * 20_000])
 def test_ids_are_told_apart_whatever_they_are_made_of(store: Store, long: str) -> None:
     names = ["", " ", "\0", "\0\0", "a", "a\0", "a\0b", "A", "á", "a\u0301", "\\x61", "😀", "\ue000", long, long + "\0"]
-    assert store.append([Line(b"", user=name, event_id=name) for name in names]) == list(range(1, len(names) + 1))
-    assert store.append([Line(b"", event_id=name) for name in names]) == [None] * len(names)
-    store.append([Line(b"", user=name, forgets=True) for name in names])
+    assert store.append([LogLine(b"", user=name, event_id=name) for name in names]) == list(range(1, len(names) + 1))
+    assert store.append([LogLine(b"", event_id=name) for name in names]) == [None] * len(names)
+    store.append([LogLine(b"", user=name, forgets=True) for name in names])
     assert list(store.forgotten()) == names
     for left, name in enumerate(names, 1):
         store.purge({name: store.last()}, store.last())
@@ -138,28 +139,28 @@ def test_ids_are_told_apart_whatever_they_are_made_of(store: Store, long: str) -
 def test_lines_are_appended_all_or_none(store: Store) -> None:
     store.append(numbers(1))
     with pytest.raises(UnicodeEncodeError):
-        store.append([Line(b"2", event_id="a"), Line(b"3", user="\ud800"), Line(b"4")])
+        store.append([LogLine(b"2", event_id="a"), LogLine(b"3", user="\ud800"), LogLine(b"4")])
     assert (bodies(store), store.last()) == ([b"1"], 1)
-    assert store.append([Line(b"2", event_id="a")]) == [2]
+    assert store.append([LogLine(b"2", event_id="a")]) == [2]
 
 
 def test_everything_is_there_after_reopening(url: str, file: Callable[[bytes], Path]) -> None:
     with closing(stores.opened(url)) as store:
-        store.append([Line(b"1", "ann", "a"), Line(b"2", "bob", forgets=True), Line(b"3", "cy")])
+        store.append([LogLine(b"1", "ann", "a"), LogLine(b"2", "bob", forgets=True), LogLine(b"3", "cy")])
         store.purge({"ann": 1}, 1)
         saved = store.save(2, file(b"content"))
     with closing(stores.opened(url)) as store:
         assert list(store.read(0)) == [Entry(2, b"2"), Entry(3, b"3")]
         assert (store.last(), store.base(), store.forgotten(), store.snapshots()) == (3, 1, {"bob": 2}, [saved])
         assert content(store, saved) == b"content"
-        assert store.append([Line(b"4", event_id="a")]) == [4]
+        assert store.append([LogLine(b"4", event_id="a")]) == [4]
 
 
 # Purging
 
 
 def test_a_purge_erases_lines_of_its_users_up_to_a_position(store: Store) -> None:
-    store.append([Line(b"1", "ann"), Line(b"2", "bob"), Line(b"3", "cy"), Line(b"4"), Line(b"5", "ann")])
+    store.append([LogLine(b"1", "ann"), LogLine(b"2", "bob"), LogLine(b"3", "cy"), LogLine(b"4"), LogLine(b"5", "ann")])
     store.purge({"ann": 4, "cy": 3, "nobody": 9, "bob": 1}, 4)
     assert list(store.read(0)) == [Entry(2, b"2"), Entry(4, b"4"), Entry(5, b"5")]
     assert store.base() == 4
@@ -173,8 +174,10 @@ def test_a_base_never_goes_back(store: Store) -> None:
 
 
 def test_users_are_forgotten_until_they_are_purged(store: Store) -> None:
-    store.append([Line(b"", "bob", forgets=True), Line(b"", "ann"), Line(b"", "ann", forgets=True), Line(b"", "bob")])
-    store.append([Line(b"", "bob", forgets=True)])
+    store.append(
+        [LogLine(b"", "bob", forgets=True), LogLine(b"", "ann"), LogLine(b"", "ann", forgets=True), LogLine(b"", "bob")]
+    )
+    store.append([LogLine(b"", "bob", forgets=True)])
     assert list(store.forgotten().items()) == [("bob", 5), ("ann", 3)]
     store.purge({"ann": 2, "bob": 2}, 5)
     assert list(store.forgotten().items()) == [("ann", 3), ("bob", 5)]
@@ -183,14 +186,14 @@ def test_users_are_forgotten_until_they_are_purged(store: Store) -> None:
 
 
 def test_a_purged_event_id_is_gone_with_its_line(store: Store) -> None:
-    store.append([Line(b"1", "ann", "a")])
+    store.append([LogLine(b"1", "ann", "a")])
     store.purge({"ann": 1}, 1)
-    assert store.append([Line(b"2", "bob", "a")]) == [2]
+    assert store.append([LogLine(b"2", "bob", "a")]) == [2]
 
 
 def test_positions_are_never_given_out_twice(url: str) -> None:
     with closing(stores.opened(url)) as store:
-        store.append([Line(b"1", "ann"), Line(b"2", "ann")])
+        store.append([LogLine(b"1", "ann"), LogLine(b"2", "ann")])
         store.purge({"ann": 2}, 2)
         assert (store.last(), list(store.read(0))) == (2, [])
     with closing(stores.opened(url)) as store:
@@ -244,7 +247,7 @@ def test_a_second_writer_is_refused(url: str, monkeypatch: pytest.MonkeyPatch) -
 
 def test_others_can_look_into_it_while_it_is_written(url: str, file: Callable[[bytes], Path]) -> None:
     with closing(stores.opened(url)) as store:
-        store.append([Line(b"1", "ann"), Line(b"2", "bob", forgets=True)])
+        store.append([LogLine(b"1", "ann"), LogLine(b"2", "bob", forgets=True)])
         with closing(stores.inspected(url)) as view:
             assert list(view.read(0)) == list(store.read(0))
             store.append(numbers(3))
@@ -285,11 +288,11 @@ def test_an_address_of_no_kind_is_refused(bad: str) -> None:
 WRITER = """
 import sys
 from coldstream.storage import stores
-from coldstream.storage.store import Line
+from coldstream.storage.store import LogLine
 store = stores.opened(sys.argv[1])
 while True:
     last = store.last()
-    print(*store.append([Line(b"%d" % (last + i), event_id=str(last + i)) for i in range(1, 8)]), flush=True)
+    print(*store.append([LogLine(b"%d" % (last + i), event_id=str(last + i)) for i in range(1, 8)]), flush=True)
 """
 
 
@@ -312,7 +315,7 @@ def test_nothing_acknowledged_is_lost_and_nothing_is_half_there_after_kill_9(url
 
 def test_postgresql_is_stopped_and_started_and_the_store_goes_on(postgres: "PostgresServer") -> None:
     with closing(stores.opened(postgres.new_schema())) as store:
-        store.append([Line(b"1", event_id="a")])
+        store.append([LogLine(b"1", event_id="a")])
         postgres.stop()
         try:
             for _ in range(3):
@@ -322,7 +325,7 @@ def test_postgresql_is_stopped_and_started_and_the_store_goes_on(postgres: "Post
                 list(store.read(0))
         finally:
             postgres.start()
-        assert store.append([Line(b"3"), Line(b"4", event_id="a")]) == [2, None]
+        assert store.append([LogLine(b"3"), LogLine(b"4", event_id="a")]) == [2, None]
         assert bodies(store) == [b"1", b"3"]
 
 
@@ -331,8 +334,8 @@ def test_postgresql_is_stopped_and_started_and_the_store_goes_on(postgres: "Post
 
 NAMES = st.sampled_from(["ann", "bob", "cy", "a\0"])
 LINES = st.builds(
-    Line, st.binary(max_size=3), st.none() | NAMES, st.none() | st.sampled_from("abcdef"), st.just(False)
-) | st.builds(Line, st.just(b"forget"), NAMES, st.none(), st.just(True))
+    LogLine, st.binary(max_size=3), st.none() | NAMES, st.none() | st.sampled_from("abcdef"), st.just(False)
+) | st.builds(LogLine, st.just(b"forget"), NAMES, st.none(), st.just(True))
 
 
 class Machine(RuleBasedStateMachine):
@@ -341,12 +344,12 @@ class Machine(RuleBasedStateMachine):
     def __init__(self, url: str) -> None:
         super().__init__()
         self.url, self.store = url, stores.opened(url)
-        self.lines: dict[int, Line] = {}
+        self.lines: dict[int, LogLine] = {}
         self.last_position = self.base = 0
         self.saved: dict[Saved, bytes] = {}
 
     @rule(lines=st.lists(LINES, max_size=8))
-    def append(self, lines: list[Line]) -> None:
+    def append(self, lines: list[LogLine]) -> None:
         expected: list[int | None] = []
         for line in lines:
             if line.event_id is not None and line.event_id in {line.event_id for line in self.lines.values()}:

@@ -9,7 +9,7 @@ import msgspec
 
 from coldstream.errors import StoreDamaged
 from coldstream.events.event import Event
-from coldstream.storage.store import Entry, Line
+from coldstream.storage.store import Entry, LogLine
 
 
 class LogHeader(msgspec.Struct, frozen=True, tag="begin", tag_field="kind"):
@@ -73,18 +73,18 @@ _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[Record] = msgspec.json.Decoder(Record)
 
 
-def line(record: Record) -> Line:
+def line(record: Record) -> LogLine:
     """A record as the store takes it."""
     body = _encoder.encode(record)
     match record:
         case Interaction():
-            return Line(body, record.user, record.event_id)
+            return LogLine(body, record.user, record.event_id)
         case UserPut():
-            return Line(body, record.id)
+            return LogLine(body, record.id)
         case UserForgotten():
-            return Line(body, record.id, forgets=True)
+            return LogLine(body, record.id, forgets=True)
         case _:
-            return Line(body)
+            return LogLine(body)
 
 
 def record_of(entry: Entry) -> Record:

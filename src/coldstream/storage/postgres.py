@@ -8,10 +8,10 @@ from pathlib import Path
 from psycopg import Connection
 
 from coldstream.errors import InvalidInput
-from coldstream.storage import pages, postgres_log
+from coldstream.storage import log_pages, postgres_log
 from coldstream.storage.disk import reported
 from coldstream.storage.postgres_session import Session, hold
-from coldstream.storage.store import Entry, Line, Saved
+from coldstream.storage.store import Entry, LogLine, Saved
 
 
 class PostgresStore:
@@ -21,7 +21,7 @@ class PostgresStore:
         self._session = Session(url, _begin_to_write)
         self._view = PostgresView(self._session)
 
-    def append(self, lines: Sequence[Line], /) -> list[int | None]:
+    def append(self, lines: Sequence[LogLine], /) -> list[int | None]:
         with self._session.connection() as connection:
             return postgres_log.append(connection, lines)
 
@@ -70,7 +70,7 @@ class PostgresView:
             pass
 
     def read(self, after: int, /) -> Iterator[Entry]:
-        return pages.lines(self._page, after, self.last())
+        return log_pages.lines(self._page, after, self.last())
 
     def last(self) -> int:
         with self._session.connection() as connection:

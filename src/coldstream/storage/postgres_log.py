@@ -11,9 +11,9 @@ from typing import BinaryIO, LiteralString
 from psycopg import Connection
 
 from coldstream.errors import InvalidInput, InvalidSnapshot
-from coldstream.storage.pages import PAGE
+from coldstream.storage.log_pages import PAGE
 from coldstream.storage.rows import digests, numbered
-from coldstream.storage.store import Entry, Line, Saved
+from coldstream.storage.store import Entry, LogLine, Saved
 
 VERSION = 1
 
@@ -57,7 +57,7 @@ def check(connection: Connection) -> None:
         raise InvalidInput(f"{message}; use the release that wrote it")
 
 
-def append(connection: Connection, lines: Sequence[Line]) -> list[int | None]:
+def append(connection: Connection, lines: Sequence[LogLine]) -> list[int | None]:
     """Write lines, in one statement after one question."""
     events = digests(lines)
     query = "SELECT last, ARRAY(SELECT event FROM coldstream_log WHERE event = ANY (%b::bytea[])) FROM coldstream_meta"

@@ -8,11 +8,11 @@ from functools import partial
 from pathlib import Path
 
 from coldstream.errors import InvalidInput, StoreUnavailable
-from coldstream.storage import pages, sqlite_log
+from coldstream.storage import log_pages, sqlite_log
 from coldstream.storage.disk import make_folder, reported
 from coldstream.storage.folder_lock import FolderLock
 from coldstream.storage.snapshot_files import SnapshotFiles
-from coldstream.storage.store import Entry, Line, Saved
+from coldstream.storage.store import Entry, LogLine, Saved
 
 DATABASE = "log.sqlite"
 
@@ -44,7 +44,7 @@ class SqliteStore:
             self._open()
             self._held = held.pop_all()
 
-    def append(self, lines: Sequence[Line], /) -> list[int | None]:
+    def append(self, lines: Sequence[LogLine], /) -> list[int | None]:
         with self._transaction():
             return sqlite_log.append(self._connection, lines)
 
@@ -127,7 +127,7 @@ class SqliteView:
         self._snapshots = SnapshotFiles(folder / "snapshots")
 
     def read(self, after: int, /) -> Iterator[Entry]:
-        return pages.lines(self._page, after, self.last())
+        return log_pages.lines(self._page, after, self.last())
 
     def last(self) -> int:
         with self._connection() as connection:

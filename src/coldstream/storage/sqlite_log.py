@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from coldstream.errors import InvalidInput
-from coldstream.storage.pages import PAGE
+from coldstream.storage.log_pages import PAGE
 from coldstream.storage.rows import digests, numbered
-from coldstream.storage.store import Entry, Line
+from coldstream.storage.store import Entry, LogLine
 
 APPLICATION, VERSION = 0x636F6C64, 1
 
@@ -50,7 +50,7 @@ def check(connection: sqlite3.Connection, folder: Path) -> None:
         raise InvalidInput(f"{message}; use the release that wrote it")
 
 
-def append(connection: sqlite3.Connection, lines: Sequence[Line]) -> list[int | None]:
+def append(connection: sqlite3.Connection, lines: Sequence[LogLine]) -> list[int | None]:
     """Write lines, within a transaction."""
     events = digests(lines)
     rows, positions = numbered(lines, events, _known(connection, events), last(connection))

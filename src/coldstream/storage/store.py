@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 
-class Line(NamedTuple):
-    """One line to be appended."""
+class LogLine(NamedTuple):
+    """A line to be appended to the log."""
 
     body: bytes
     """JSON, in UTF-8."""
@@ -23,7 +23,7 @@ class Line(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """One line of the log. Positions rise from 1; gaps are lines that were purged."""
+    """A line that the log has. Positions rise from 1; gaps are lines that were purged."""
 
     position: int
     body: bytes
@@ -43,7 +43,7 @@ class Store(Protocol):
     A store whose right to write went to another process raises `StoreInUse`, and a damaged one `StoreDamaged`.
     """
 
-    def append(self, lines: Sequence[Line], /) -> list[int | None]:
+    def append(self, lines: Sequence[LogLine], /) -> list[int | None]:
         """Make lines durable, all or none; the position of each, or None for an event id that the log has already."""
 
     def read(self, after: int, /) -> Iterator[Entry]:

@@ -17,7 +17,7 @@ from coldstream.runtime.records import Interaction, ItemPut, ItemRemoved, Record
 from coldstream.runtime.recovery import RequestedModel, recovered
 from coldstream.runtime.verification import difference, verified
 from coldstream.storage.sqlite import SqliteStore
-from coldstream.storage.store import Line, Saved
+from coldstream.storage.store import LogLine, Saved
 from conftest import bits
 
 SMALL = Hyperparameters(factors=3, negatives=3)
@@ -126,7 +126,7 @@ def test_a_snapshot_from_before_an_erasure_is_never_used(store: SqliteStore, tmp
 
 
 def test_a_log_without_a_beginning_is_refused(store: SqliteStore) -> None:
-    store.append([Line(b'{"kind":"item-removed","id":"i"}')])
+    store.append([LogLine(b'{"kind":"item-removed","id":"i"}')])
     with pytest.raises(StoreDamaged, match="must begin"):
         recovered(store, SAME)
 

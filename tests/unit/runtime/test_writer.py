@@ -22,7 +22,7 @@ from coldstream.runtime.verification import verified
 from coldstream.runtime.writer import Overloaded, Stopping, Writer, WriterLimits
 from coldstream.storage import stores
 from coldstream.storage.sqlite import SqliteStore
-from coldstream.storage.store import Line
+from coldstream.storage.store import LogLine
 from conftest import bits
 
 SMALL = Hyperparameters(factors=3, negatives=3)
@@ -40,7 +40,7 @@ class Faulty(SqliteStore):
         self.appended: list[int] = []
         self.gate: threading.Event | None = None
 
-    def append(self, lines: Sequence[Line], /) -> list[int | None]:
+    def append(self, lines: Sequence[LogLine], /) -> list[int | None]:
         if self.gate is not None:
             self.gate.wait(10)
         if self.before:

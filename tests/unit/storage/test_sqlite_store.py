@@ -17,7 +17,7 @@ import pytest
 from coldstream.errors import InvalidInput, StoreDamaged, StoreInUse, StoreUnavailable
 from coldstream.storage import stores
 from coldstream.storage.sqlite import SqliteStore, inspected
-from coldstream.storage.store import Entry, Line
+from coldstream.storage.store import Entry, LogLine
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_an_address_names_the_folder(folder: Path, form: str) -> None:
 def test_only_its_user_can_read_it(folder: Path) -> None:
     folder.mkdir(parents=True, mode=0o755)
     with closing(SqliteStore(folder)) as store:
-        store.append([Line(b"1")])
+        store.append([LogLine(b"1")])
         files = [path for path in folder.iterdir() if path.is_file()]
         assert {path.name for path in files} == {"lock", "log.sqlite", "log.sqlite-wal", "log.sqlite-shm"}
         assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in files)
@@ -83,10 +83,10 @@ def test_what_is_purged_is_in_no_file_of_the_folder(store: SqliteStore, folder: 
         lines = []
         for person in rng.choices(people, k=20):
             body = f'{{"user": "{person}", "likes": "secret of {person}{"x" * rng.randrange(size)}"}}'.encode()
-            lines.append(Line(body, person, f"event of {person} {rng.getrandbits(64)}"))
+            lines.append(LogLine(body, person, f"event of {person} {rng.getrandbits(64)}"))
         store.append(lines)
     for first in range(0, 50, 10):  # the first purge must not leave copies that the second does not find
-        store.append([Line(b"", person, forgets=True) for person in people[first : first + 10]])
+        store.append([LogLine(b"", person, forgets=True) for person in people[first : first + 10]])
         store.purge(dict.fromkeys(people[first : first + 10], store.last()), store.last())
         left = b"".join(everything_in(folder).values())
         assert not [person for person in people[: first + 10] if person.encode() in left]
@@ -97,7 +97,7 @@ def test_what_a_reader_kept_in_the_wal_is_erased_by_the_next_purge_or_start(fold
     with closing(SqliteStore(folder)) as store, closing(sqlite3.connect(folder / "log.sqlite")) as reader:
         store._connection.execute("PRAGMA busy_timeout = 50")
         for user in ("ann", "bob"):
-            store.append([Line(b"secret " + user.encode(), user)])
+            store.append([LogLine(b"secret " + user.encode(), user)])
             reader.execute("BEGIN")
             reader.execute("SELECT * FROM log").fetchall()
             with pytest.raises(StoreUnavailable, match="purge again"):
@@ -118,22 +118,22 @@ def test_what_a_reader_kept_in_the_wal_is_erased_by_the_next_purge_or_start(fold
 
 
 def test_a_full_disk_refuses_and_goes_on_when_there_is_room(store: SqliteStore) -> None:
-    assert store.append([Line(b"1", event_id="a")]) == [1]
+    assert store.append([LogLine(b"1", event_id="a")]) == [1]
     store._connection.execute("PRAGMA max_page_count = 1")
     for _ in range(2):
         with pytest.raises(StoreUnavailable, match=r"the disk is full .*; what was acknowledged is safe: make room"):
-            store.append([Line(b"2", event_id="b"), Line(bytes(100_000), event_id="c")])
+            store.append([LogLine(b"2", event_id="b"), LogLine(bytes(100_000), event_id="c")])
     assert list(store.read(0)) == [Entry(1, b"1")]
     store._connection.execute("PRAGMA max_page_count = 1000000")
-    assert store.append([Line(b"3", event_id="c"), Line(b"4", event_id="a")]) == [2, None]
+    assert store.append([LogLine(b"3", event_id="c"), LogLine(b"4", event_id="a")]) == [2, None]
 
 
 def test_a_disk_that_cannot_be_written_refuses(store: SqliteStore) -> None:
     store._connection.execute("PRAGMA query_only = ON")
     with pytest.raises(StoreUnavailable, match="nothing can be written"):
-        store.append([Line(b"1")])
+        store.append([LogLine(b"1")])
     store._connection.execute("PRAGMA query_only = OFF")
-    assert store.append([Line(b"1")]) == [1]
+    assert store.append([LogLine(b"1")]) == [1]
 
 
 def test_another_program_that_holds_the_database_is_waited_for_and_then_named(store: SqliteStore, folder: Path) -> None:
@@ -141,9 +141,9 @@ def test_another_program_that_holds_the_database_is_waited_for_and_then_named(st
     with closing(sqlite3.connect(folder / "log.sqlite", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreUnavailable, match="another program holds"):
-            store.append([Line(b"1")])
+            store.append([LogLine(b"1")])
         other.execute("ROLLBACK")
-    assert store.append([Line(b"1")]) == [1]
+    assert store.append([LogLine(b"1")]) == [1]
 
 
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
@@ -157,9 +157,9 @@ def test_a_failed_commit_is_rolled_back_line_by_line(store: SqliteStore) -> None
         "CREATE TRIGGER poison BEFORE INSERT ON log WHEN new.body = x'30' BEGIN SELECT raise(ABORT, 'poison'); END"
     )
     with pytest.raises(sqlite3.IntegrityError):
-        store.append([Line(b"1", event_id="a"), Line(b"0"), Line(b"2")])
+        store.append([LogLine(b"1", event_id="a"), LogLine(b"0"), LogLine(b"2")])
     assert list(store.read(0)) == []
-    assert store.append([Line(b"1", event_id="a")]) == [1]
+    assert store.append([LogLine(b"1", event_id="a")]) == [1]
 
 
 def test_a_snapshot_that_cannot_be_synced_is_not_there(store: SqliteStore, folder: Path, tmp_path: Path) -> None:
@@ -215,7 +215,7 @@ def test_a_newer_format_is_refused(folder: Path) -> None:
 
 def test_a_damaged_page_is_noticed(folder: Path) -> None:
     with closing(SqliteStore(folder)) as store:
-        store.append([Line(b"x" * 300) for _ in range(200)])
+        store.append([LogLine(b"x" * 300) for _ in range(200)])
     with open(folder / "log.sqlite", "r+b") as file:
         file.seek(2 * 4096)
         file.write(b"\xff" * 4096 * 6)
@@ -228,7 +228,7 @@ def test_a_damaged_page_is_noticed(folder: Path) -> None:
 
 def test_looking_leaves_a_folder_as_it_is(folder: Path) -> None:
     with closing(SqliteStore(folder)) as store:
-        store.append([Line(b"1", "ann"), Line(b"2")])
+        store.append([LogLine(b"1", "ann"), LogLine(b"2")])
     before = everything_in(folder)
     assert set(before) == {"lock", "log.sqlite"}
     with closing(inspected(folder)) as view:
@@ -237,7 +237,7 @@ def test_looking_leaves_a_folder_as_it_is(folder: Path) -> None:
 
 
 def test_looking_does_not_keep_a_purge_from_erasing(store: SqliteStore, folder: Path) -> None:
-    store.append([Line(b"%d" % n, "ann") for n in range(5000)])
+    store.append([LogLine(b"%d" % n, "ann") for n in range(5000)])
     store._connection.execute("PRAGMA busy_timeout = 50")
     with closing(inspected(folder)) as view:
         reading = view.read(0)
@@ -254,4 +254,4 @@ def test_looking_where_there_is_no_folder_makes_none(folder: Path) -> None:
 
 def test_threads_may_take_turns(store: SqliteStore) -> None:
     with ThreadPoolExecutor(1) as thread:
-        assert thread.submit(store.append, [Line(b"1")]).result() == [1]
+        assert thread.submit(store.append, [LogLine(b"1")]).result() == [1]
