@@ -13,7 +13,7 @@ from threading import Thread
 from typing import IO, Any
 
 from coldstream.cli.options import whole
-from coldstream.demo.audience import Audience, Line
+from coldstream.demo.audience import Audience, HttpClient
 from coldstream.demo.scenarios import SCENARIOS, Scenario
 from coldstream.errors import ColdstreamError, Unavailable
 
@@ -51,8 +51,8 @@ def _watch(args: argparse.Namespace, scenario: Scenario) -> int:
     with _served(scenario, data, args.port, *evaluated) as (server, port):
         print(f"\n  watch it learn:  http://{HOST}:{port}/\n", flush=True)
         print(f"Ctrl-C stops it; starting again goes on where it was. It is kept in {data}", flush=True)
-        lived = (sys.executable, "-m", "coldstream.demo", HOST, str(port), args.scenario, str(args.speed))
-        audience = subprocess.Popen(lived, start_new_session=True)
+        command = (sys.executable, "-m", "coldstream.demo", HOST, str(port), args.scenario, str(args.speed))
+        audience = subprocess.Popen(command, start_new_session=True)
         try:
             if server.wait():
                 raise Unavailable(f"the service has ended; {data / 'service.log'} says more, and starting again goes on")
@@ -68,9 +68,9 @@ def _headless(args: argparse.Namespace, scenario: Scenario) -> int:
     with tempfile.TemporaryDirectory(prefix="coldstream-demo-") as temporary:
         evaluated = ("--evaluate-top", scenario.top, "--evaluate-window", args.events, "--evaluate-share", 1.0)
         with _served(scenario, args.data or Path(temporary) / "data", 0, *evaluated) as (_, port):
-            line = Line(HOST, port)
-            Audience(line, args.scenario, 0.0).live(scenario.happenings(), args.events)
-            _show(args.scenario, line.ask("GET", "/evaluation")[1])
+            client = HttpClient(HOST, port)
+            Audience(client, args.scenario, 0.0).run(scenario.events(), args.events)
+            _show(args.scenario, client.request("GET", "/evaluation")[1])
     return 0
 
 

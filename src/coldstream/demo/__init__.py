@@ -1,1 +1,1 @@
-"""A service to watch: scenarios that never end, and an audience that lives them over HTTP."""
+"""A service to watch: scenarios that never end, and an audience that acts them out over HTTP."""

@@ -3,15 +3,15 @@
 import sys
 from contextlib import suppress
 
-from coldstream.demo.audience import Audience, Line
+from coldstream.demo.audience import Audience, HttpClient
 from coldstream.demo.scenarios import SCENARIOS
 from coldstream.errors import Unavailable
 
 
 def main(host: str, port: str, name: str, speed: str) -> None:
-    """Live a scenario until somebody stops it."""
+    """Run a scenario until somebody stops it."""
     with suppress(KeyboardInterrupt, Unavailable):
-        Audience(Line(host, int(port)), name, float(speed)).live(SCENARIOS[name].happenings())
+        Audience(HttpClient(host, int(port)), name, float(speed)).run(SCENARIOS[name].events())
 
 
 if __name__ == "__main__":

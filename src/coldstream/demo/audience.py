@@ -1,4 +1,4 @@
-"""The audience: lives a scenario over HTTP, from wherever the service has come to."""
+"""The audience: acts a scenario out over HTTP, from wherever the service has come to."""
 
 import json
 import time
@@ -7,7 +7,7 @@ from http.client import HTTPConnection, HTTPException
 from typing import Any
 from urllib.parse import quote
 
-from coldstream.demo.happenings import Choice, Happening, ItemCame, ItemWent, UserCame
+from coldstream.demo.scenario_events import Choice, ItemCame, ItemWent, ScenarioEvent, UserCame
 from coldstream.errors import Unavailable
 
 MOST_PUT = 500
@@ -17,13 +17,13 @@ PATIENCE = 300.0
 """Seconds that a service may take to get ready: the first start compiles."""
 
 
-class Line:
+class HttpClient:
     """One connection to the service, made again when it breaks."""
 
     def __init__(self, host: str, port: int) -> None:
         self._connection = HTTPConnection(host, port, timeout=60)
 
-    def ask(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
+    def request(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
         """The status and the answer; what cannot be done now is asked again until it can."""
         content = None if body is None else json.dumps(body).encode()
         end = time.monotonic() + PATIENCE
@@ -43,26 +43,26 @@ class Line:
 
 
 class Audience:
-    """Does what happens, so many choices per second, or as fast as they are learned."""
+    """Sends the events of a scenario, so many choices per second, or as fast as they are learned."""
 
-    def __init__(self, line: Line, name: str, speed: float) -> None:
-        self._line, self._name, self._speed = line, name, speed
+    def __init__(self, client: HttpClient, name: str, speed: float) -> None:
+        self._client, self._name, self._speed = client, name, speed
         self._most_choices = 100 if not speed else max(1, round(speed / 50))
         self._path, self._records = "", list[dict[str, Any]]()  # what is to be sent in one call
 
-    def live(self, happenings: Iterator[Happening], most: int | None = None) -> int:
+    def run(self, events: Iterator[ScenarioEvent], most: int | None = None) -> int:
         """Go on from where the service has come to, until so many choices were made; how many there are."""
-        self._line.ask("GET", "/ready")
-        done = int(self._line.ask("GET", "/evaluation")[1]["events"])
+        self._client.request("GET", "/ready")
+        done = int(self._client.request("GET", "/evaluation")[1]["events"])
         number, start = 0, time.monotonic()
-        for happening in happenings:
-            if isinstance(happening, Choice):
+        for event in events:
+            if isinstance(event, Choice):
                 if most is not None and number >= most:
                     break
                 number += 1
-            if number > done or (number == done and not isinstance(happening, Choice)):
+            if number > done or (number == done and not isinstance(event, Choice)):
                 self._wait(start, number - done)
-                self._do(happening, number)
+                self._send(event, number)
         self._flush()
         return number
 
@@ -70,22 +70,22 @@ class Audience:
         if self._speed:
             time.sleep(max(0.0, start + choices / self._speed - time.monotonic()))
 
-    def _do(self, happening: Happening, number: int) -> None:
-        match happening:
+    def _send(self, event: ScenarioEvent, number: int) -> None:
+        match event:
             case Choice():
-                self._choose(happening, number)
+                self._choose(event, number)
             case ItemCame():
-                self._add("/items", {"id": happening.item, "attributes": dict(happening.attributes)}, MOST_PUT)
+                self._add("/items", {"id": event.item, "attributes": dict(event.attributes)}, MOST_PUT)
             case UserCame():
-                self._add("/users", {"id": happening.user, "attributes": dict(happening.attributes)}, MOST_PUT)
+                self._add("/users", {"id": event.user, "attributes": dict(event.attributes)}, MOST_PUT)
             case ItemWent():
                 self._flush()
-                self._line.ask("DELETE", f"/items/{quote(happening.item, safe='')}")
+                self._client.request("DELETE", f"/items/{quote(event.item, safe='')}")
 
     def _choose(self, choice: Choice, number: int) -> None:
         asked = {"user": choice.user, "context": dict(choice.context), "time": choice.time}
         if self._speed:  # people look before they choose; what they are shown has no influence here
-            self._line.ask("POST", "/recommend", asked)
+            self._client.request("POST", "/recommend", asked)
         event = {**asked, "item": choice.item, "event_id": f"{self._name}-{number}"}
         self._add("/events", event, self._most_choices)
 
@@ -99,7 +99,7 @@ class Audience:
 
     def _flush(self) -> None:
         if self._records:
-            status, answer = self._line.ask("POST", self._path, self._records)
+            status, answer = self._client.request("POST", self._path, self._records)
             if status != 200:
                 raise Unavailable(f"the service refuses what happens in the demo: {answer}")
             self._records = []

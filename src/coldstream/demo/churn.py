@@ -20,7 +20,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from coldstream.demo.happenings import Choice, Happening, ItemCame, ItemWent, UserCame
+from coldstream.demo.scenario_events import Choice, ItemCame, ItemWent, ScenarioEvent, UserCame
 
 STYLES = ("baroque", "bebop", "blues", "dub", "fado", "folk", "funk", "house", "indie", "metal", "soul", "techno")
 GROUPS = {"under 25": (11, 7), "25 to 39": (8, 10), "40 to 59": (2, 6), "60 and over": (0, 1)}
@@ -47,7 +47,7 @@ class _Visitor:
         self.had: set[str] = set()
 
 
-def churn(seed: int) -> Iterator[Happening]:
+def churn(seed: int) -> Iterator[ScenarioEvent]:
     """The shop from its first day on, without an end."""
     rng = np.random.default_rng(seed)
     items = [_Item(rng, n, 0) for n in range(ITEMS)]

@@ -5,7 +5,7 @@ from itertools import count
 from typing import NamedTuple
 
 from coldstream.demo.churn import churn
-from coldstream.demo.happenings import Choice, Happening, ItemCame, UserCame
+from coldstream.demo.scenario_events import Choice, ItemCame, ScenarioEvent, UserCame
 from coldstream.events.simulate import click_items, clicks
 from coldstream.features.fields import Category, Id, Number
 from coldstream.features.schema import Schema
@@ -18,10 +18,10 @@ class Scenario(NamedTuple):
     schema: Callable[[], Schema]
     top: int
     window: int
-    happenings: Callable[[], Iterator[Happening]]
+    events: Callable[[], Iterator[ScenarioEvent]]
 
 
-def _clicks() -> Iterator[Happening]:
+def _clicks() -> Iterator[ScenarioEvent]:
     """The paper's stream again and again: in each of them ad 3 is favoured instead of ad 2 from the middle on."""
     for item, attributes in click_items().items():
         yield ItemCame(item, attributes)
@@ -30,7 +30,7 @@ def _clicks() -> Iterator[Happening]:
             yield Choice(f"{event.user} of day {seed}", event.item, event.time, event.context)
 
 
-def _movielens() -> Iterator[Happening]:
+def _movielens() -> Iterator[ScenarioEvent]:
     """ML-100k's five-star ratings in order of time. All movies are there from the start, users come with their first."""
     from coldstream.evaluation.workload import Known, loaded
 

@@ -1,4 +1,4 @@
-"""Scenarios are the same whenever they are lived, and keep their rules."""
+"""Scenarios are the same whenever they are run, and keep their rules."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -10,13 +10,13 @@ import pytest
 from coldstream import Schema
 from coldstream.demo.audience import Audience
 from coldstream.demo.churn import ITEMS, churn
-from coldstream.demo.happenings import Choice, Happening, ItemCame, ItemWent, UserCame
+from coldstream.demo.scenario_events import Choice, ItemCame, ItemWent, ScenarioEvent, UserCame
 from coldstream.demo.scenarios import SCENARIOS
 
 
 @pytest.mark.parametrize("name", ["clicks", "churn"])
-def test_a_scenario_is_the_same_whenever_it_is_lived(name: str) -> None:
-    first, again = (list(islice(SCENARIOS[name].happenings(), 3000)) for _ in range(2))
+def test_a_scenario_is_the_same_whenever_it_is_run(name: str) -> None:
+    first, again = (list(islice(SCENARIOS[name].events(), 3000)) for _ in range(2))
     assert first == again
     assert len(first) == 3000
 
@@ -27,33 +27,33 @@ def test_the_schema_of_a_scenario_knows_all_that_happens(name: str) -> None:
 
     scenario = SCENARIOS[name]
     recommender = Recommender(scenario.schema(), factors=2, negatives=2)
-    for happening in islice(scenario.happenings(), 2500):
-        match happening:
+    for event in islice(scenario.events(), 2500):
+        match event:
             case ItemCame():
-                recommender.put_item(happening.item, happening.attributes)
+                recommender.put_item(event.item, event.attributes)
             case ItemWent():
-                recommender.remove_item(happening.item)
+                recommender.remove_item(event.item)
             case UserCame():
-                recommender.put_user(happening.user, happening.attributes)
+                recommender.put_user(event.user, event.attributes)
             case Choice():
-                recommender.learn(Event(*happening))
+                recommender.learn(Event(*event))
 
 
 def test_in_the_shop_there_are_always_as_many_items_and_nobody_chooses_one_twice() -> None:
     there: set[str] = set()
     had = defaultdict[str, set[str]](set)
     went = 0
-    for happening in islice(churn(1), 8000):
-        if isinstance(happening, ItemCame):
-            there.add(happening.item)
-        elif isinstance(happening, ItemWent):
-            there.remove(happening.item)
+    for event in islice(churn(1), 8000):
+        if isinstance(event, ItemCame):
+            there.add(event.item)
+        elif isinstance(event, ItemWent):
+            there.remove(event.item)
             went += 1
-        elif isinstance(happening, Choice):
+        elif isinstance(event, Choice):
             assert len(there) == ITEMS
-            assert happening.item in there
-            assert happening.item not in had[happening.user]
-            had[happening.user].add(happening.item)
+            assert event.item in there
+            assert event.item not in had[event.user]
+            had[event.user].add(event.item)
     assert went > 300
     assert len(had) > 400
 
@@ -71,12 +71,12 @@ class Noted:
     def __init__(self, events: int) -> None:
         self.events, self.asked = events, list[tuple[str, str, Any]]()
 
-    def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+    def request(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         self.asked.append((method, path, body))
         return 200, {"events": self.events}
 
 
-def story() -> Iterator[Happening]:
+def story() -> Iterator[ScenarioEvent]:
     yield ItemCame("a/b", {})
     for n in range(6):
         yield Choice(f"u{n}", "a/b", float(n), {})
@@ -92,7 +92,7 @@ def choices(service: Noted) -> list[str]:
 
 def test_an_audience_begins_at_the_beginning() -> None:
     service = Noted(0)
-    assert Audience(service, "story", 0.0).live(story()) == 6  # type: ignore[arg-type]
+    assert Audience(service, "story", 0.0).run(story()) == 6  # type: ignore[arg-type]
     assert choices(service) == [f"story-{n}" for n in range(1, 7)]
     paths = [path for _, path, _ in service.asked[2:]]
     assert paths == ["/items", "/events", "/items", "/items/a%2Fb", "/events", "/users"]
@@ -101,7 +101,7 @@ def test_an_audience_begins_at_the_beginning() -> None:
 
 def test_an_audience_goes_on_where_the_service_has_come_to() -> None:
     service = Noted(3)
-    Audience(service, "story", 0.0).live(story())  # type: ignore[arg-type]
+    Audience(service, "story", 0.0).run(story())  # type: ignore[arg-type]
     assert choices(service) == ["story-4", "story-5", "story-6"]
     # What came right after the last choice that was learned may not have been sent yet.
     first = takewhile(lambda asked: asked[1] != "/events", service.asked[2:])
@@ -110,11 +110,11 @@ def test_an_audience_goes_on_where_the_service_has_come_to() -> None:
 
 def test_an_audience_stops_after_so_many_choices() -> None:
     service = Noted(0)
-    assert Audience(service, "story", 0.0).live(story(), 2) == 2  # type: ignore[arg-type]
+    assert Audience(service, "story", 0.0).run(story(), 2) == 2  # type: ignore[arg-type]
     assert choices(service) == ["story-1", "story-2"]
 
 
 def test_at_a_speed_people_look_before_they_choose() -> None:
     service = Noted(4)
-    Audience(service, "story", 1000.0).live(story())  # type: ignore[arg-type]
+    Audience(service, "story", 1000.0).run(story())  # type: ignore[arg-type]
     assert [path for _, path, _ in service.asked].count("/recommend") == 2

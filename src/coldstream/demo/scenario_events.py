@@ -1,4 +1,4 @@
-"""What happens in a scenario, one thing after the other."""
+"""The events of a scenario: what happens in it, one thing after the other."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
@@ -33,4 +33,4 @@ class Choice(NamedTuple):
     context: Mapping[str, Any]
 
 
-Happening: TypeAlias = ItemCame | ItemWent | UserCame | Choice
+ScenarioEvent: TypeAlias = ItemCame | ItemWent | UserCame | Choice
