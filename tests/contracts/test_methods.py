@@ -15,7 +15,7 @@ from coldstream.baselines.random import Random
 from coldstream.baselines.recent_popularity import DecayedPopularity, WindowedPopularity
 from coldstream.catalogue.ranking import Rank
 from coldstream.evaluation.method import Method
-from coldstream.evaluation.methods import chosen
+from coldstream.evaluation.methods import parse_method
 from coldstream.evaluation.workload import Workload
 from coldstream.events.stream import Stream
 
@@ -34,7 +34,7 @@ MACHINES = ("coldstream", "ifm", "static-fm", "imf", "static-mf", "imf-tuned", "
 def machine(name: str) -> Callable[[bool, int], Method]:
     def build(repeats: bool, seed: int) -> Method:
         workload = Workload(Stream("contract", [], {}, {}, repeats), Schema(), Schema(context=(TimePart("weekday"),)))
-        return chosen(name).build(workload, seed)
+        return parse_method(name).build(workload, seed)
 
     return build
 

@@ -8,7 +8,7 @@ from coldstream.cli.options import add_jobs, add_stream, source_of, whole
 from coldstream.cli.screen import ERR, show, trials_bar
 from coldstream.errors import InvalidInput
 from coldstream.evaluation import tables
-from coldstream.evaluation.methods import METHODS, chosen
+from coldstream.evaluation.methods import METHODS, parse_method
 from coldstream.evaluation.prequential import untested
 from coldstream.evaluation.published import experiment
 from coldstream.evaluation.ranks import write_ranks
@@ -56,7 +56,7 @@ def _run(args: argparse.Namespace) -> int:
     if not methods:
         raise InvalidInput(f"--methods must name at least one method, got {args.methods!r}; known are {', '.join(METHODS)}")
     for name in methods:
-        chosen(name)
+        parse_method(name)
     for path in filter(None, (args.json, args.report, args.ranks)):
         check_writable(path)
     study = evaluated(source, methods, args)

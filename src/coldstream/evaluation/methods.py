@@ -99,8 +99,8 @@ METHODS: Mapping[str, Kind] = {
 }
 
 
-class Chosen(NamedTuple):
-    """A method with its options, as somebody asked for it."""
+class MethodSpec(NamedTuple):
+    """The name of a method, and its options."""
 
     name: str
     options: Options
@@ -115,16 +115,16 @@ class Chosen(NamedTuple):
         return METHODS[self.name].build(workload, seed, self.options)
 
 
-def chosen(asked: str) -> Chosen:
-    """The method that a name and its options ask for.
+def parse_method(asked: str) -> MethodSpec:
+    """The method that a text asks for, a name and its options.
 
-    >>> chosen("recent-popularity:half_life=500")
-    Chosen(name='recent-popularity', options={'half_life': 500})
+    >>> parse_method("recent-popularity:half_life=500")
+    MethodSpec(name='recent-popularity', options={'half_life': 500})
     """
     name, *pairs = asked.split(":")
     if name not in METHODS:
         raise InvalidInput(f"method must be one of {', '.join(METHODS)}, got {shown(name)}")
-    return Chosen(name, dict(_option(asked, pair) for pair in pairs))
+    return MethodSpec(name, dict(_option(asked, pair) for pair in pairs))
 
 
 def _option(asked: str, pair: str) -> tuple[str, Any]:

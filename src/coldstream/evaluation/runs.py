@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 from coldstream.errors import Interrupted
-from coldstream.evaluation.methods import chosen
+from coldstream.evaluation.methods import parse_method
 from coldstream.evaluation.prequential import Trial, run_trial, untested
 from coldstream.evaluation.workload import Source, loaded
 
@@ -41,7 +41,7 @@ def run(job: Job, advance: Callable[[int], None]) -> Trial:
     """Run one trial here."""
     workload = loaded(job.source)
     stream = untested(workload.stream) if job.untested else workload.stream
-    method = chosen(job.method).build(workload, job.seed)
+    method = parse_method(job.method).build(workload, job.seed)
     return run_trial(method, stream, job.top, advance)
 
 
@@ -62,7 +62,7 @@ def distinct(jobs: Sequence[Job]) -> list[Job]:
 
 
 def _unseeded(job: Job) -> Job:
-    return job if chosen(job.method).seeded else job._replace(seed=0)
+    return job if parse_method(job.method).seeded else job._replace(seed=0)
 
 
 def _run_here(jobs: Sequence[Job], _: int, advance: Callable[[int, int], None]) -> list[Trial]:

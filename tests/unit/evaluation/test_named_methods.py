@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from coldstream import Category, Event, Id, InvalidInput, Schema
-from coldstream.evaluation.methods import METHODS, chosen
+from coldstream.evaluation.methods import METHODS, parse_method
 from coldstream.evaluation.prequential import run_trial
 from coldstream.evaluation.workload import Workload
 from coldstream.events.stream import Stream
@@ -23,21 +23,21 @@ def workload(schema: Schema = RETURNING, repeats: bool = True) -> Workload:
 @pytest.mark.parametrize("schema", [RETURNING, PASSING], ids=["users return", "nobody returns"])
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_runs_on_a_stream_with_attributes_and_context(name: str, schema: Schema) -> None:
-    trial = run_trial(chosen(name).build(workload(schema), 1), workload(schema).stream, 3)
+    trial = run_trial(parse_method(name).build(workload(schema), 1), workload(schema).stream, 3)
     assert len(trial.rank) == 42
     assert (trial.candidates == 6).all()
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_the_seed_makes_a_difference_exactly_where_it_is_said_to(name: str) -> None:
-    ranks = [run_trial(chosen(name).build(workload(), seed), workload().stream, 3).rank.tolist() for seed in (1, 2)]
-    assert (ranks[0] != ranks[1]) == chosen(name).seeded
+    ranks = [run_trial(parse_method(name).build(workload(), seed), workload().stream, 3).rank.tolist() for seed in (1, 2)]
+    assert (ranks[0] != ranks[1]) == parse_method(name).seeded
 
 
 def test_static_methods_remember_and_do_not_learn() -> None:
     stayed = {}
     for name in ("static-fm", "ifm"):
-        method = chosen(name).build(workload(repeats=False), 1)
+        method = parse_method(name).build(workload(repeats=False), 1)
         for item in ITEMS:
             method.add_item(item, ITEMS[item])
         method.train(EVENTS[:20])
@@ -50,16 +50,16 @@ def test_static_methods_remember_and_do_not_learn() -> None:
 
 
 def test_options_reach_the_method() -> None:
-    assert chosen("coldstream:factors=3:loss=bpr").build(workload(), 0).recommender.hyperparameters.factors == 3
-    assert chosen("coldstream:loss=bpr").options == {"loss": "bpr"}
-    assert chosen("coldstream:trends=[10, 20.5]").options == {"trends": [10, 20.5]}
-    assert chosen("linear").build(workload(), 0).recommender.hyperparameters.factors == 0
-    assert chosen("recent-popularity:window=7").build(workload(), 0) is not None
+    assert parse_method("coldstream:factors=3:loss=bpr").build(workload(), 0).recommender.hyperparameters.factors == 3
+    assert parse_method("coldstream:loss=bpr").options == {"loss": "bpr"}
+    assert parse_method("coldstream:trends=[10, 20.5]").options == {"trends": [10, 20.5]}
+    assert parse_method("linear").build(workload(), 0).recommender.hyperparameters.factors == 0
+    assert parse_method("recent-popularity:window=7").build(workload(), 0) is not None
 
 
 def test_settings_come_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "tuned.toml").write_text("factors = 3\nlearning_rate = 0.05\n")
-    method = chosen(f"coldstream:settings={tmp_path / 'tuned.toml'}:factors=4").build(workload(), 0)
+    method = parse_method(f"coldstream:settings={tmp_path / 'tuned.toml'}:factors=4").build(workload(), 0)
     settings = method.recommender.hyperparameters
     assert (settings.factors, settings.learning_rate) == (4, 0.05)
 
@@ -78,4 +78,4 @@ def test_settings_come_from_a_file(tmp_path: Path) -> None:
 )
 def test_what_cannot_be_had_is_refused(asked: str, error: str) -> None:
     with pytest.raises(InvalidInput, match=error):
-        chosen(asked).build(workload(), 0)
+        parse_method(asked).build(workload(), 0)

@@ -8,7 +8,7 @@ from trials import trial_of
 from coldstream import Hyperparameters
 from coldstream.config import preset
 from coldstream.evaluation import tuning
-from coldstream.evaluation.methods import chosen
+from coldstream.evaluation.methods import parse_method
 from coldstream.evaluation.workload import Known
 
 
@@ -19,7 +19,7 @@ def test_the_default_is_tried_and_all_are_valid() -> None:
     assert drawn == tuning.candidates(40, seed=3) != tuning.candidates(40, seed=4)
     for changes in drawn:
         job = tuning.job(Known("clicks"), changes, 0, 1)
-        assert chosen(job.method).options == changes
+        assert parse_method(job.method).options == changes
         assert isinstance(preset("default", **changes), Hyperparameters)
         assert job.untested
 
