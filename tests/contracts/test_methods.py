@@ -56,8 +56,8 @@ def events(seed: int, n: int = 90) -> list[Event]:
     return [Event(f"u{int(users[t])}", f"i{int(items[t])}", float(t)) for t in range(n)]
 
 
-class Told:
-    """A method that is told a stream, and what must be known of it to judge its answers."""
+class MethodUnderTest:
+    """A method that is given a stream, and what must be known of it to judge its answers."""
 
     def __init__(self, method: Method) -> None:
         self.method = method
@@ -106,45 +106,45 @@ class Told:
         ]
 
 
-def moments(method: Method, stream: list[Event], every: int = 15) -> Iterator[Told]:
+def moments(method: Method, stream: list[Event], every: int = 15) -> Iterator[MethodUnderTest]:
     """The method after training, and now and then while it learns, just after somebody or something may have come."""
-    told = Told(method)
-    told.train(stream[:TRAINED])
+    under_test = MethodUnderTest(method)
+    under_test.train(stream[:TRAINED])
     for n, event in enumerate(stream[TRAINED:]):
-        told.register(event.user, event.item)
+        under_test.register(event.user, event.item)
         if n % every == 0:
-            yield told
-        told.learn(event)
-    yield told
+            yield under_test
+        under_test.learn(event)
+    yield under_test
 
 
 @every_method
 @both_rules
 def test_candidates_are_all_items_less_what_the_user_had(build: Callable[[bool, int], Method], repeats: bool) -> None:
-    for told in moments(build(repeats, 1), events(seed=1)):
-        for user in told.asking():
-            left_out = set() if repeats else told.had.get(user, set())
-            candidates = set(told.items) - left_out
-            assert set(told.recommend(user, len(told.items) + 1)) == candidates
-            for item in told.items:
-                assert told.rank(user, item).candidates == len(candidates | {item})
+    for under_test in moments(build(repeats, 1), events(seed=1)):
+        for user in under_test.asking():
+            left_out = set() if repeats else under_test.had.get(user, set())
+            candidates = set(under_test.items) - left_out
+            assert set(under_test.recommend(user, len(under_test.items) + 1)) == candidates
+            for item in under_test.items:
+                assert under_test.rank(user, item).candidates == len(candidates | {item})
 
 
 @every_method
 @both_rules
 def test_recommendations_are_the_candidates_in_order_of_rank(build: Callable[[bool, int], Method], repeats: bool) -> None:
-    for told in moments(build(repeats, 2), events(seed=2)):
-        for user in told.asking():
-            whole = told.recommend(user, len(told.items))
-            positions = {item: told.rank(user, item).position for item in whole}
-            assert whole == sorted(whole, key=lambda item: (positions[item], told.items.index(item)))
+    for under_test in moments(build(repeats, 2), events(seed=2)):
+        for user in under_test.asking():
+            whole = under_test.recommend(user, len(under_test.items))
+            positions = {item: under_test.rank(user, item).position for item in whole}
+            assert whole == sorted(whole, key=lambda item: (positions[item], under_test.items.index(item)))
             for item, position in positions.items():
                 tied = [other for other in whole if positions[other] == position]
                 first = whole.index(tied[0])
                 # Tied items share the mean of the places they take together.
                 assert position == first + (len(tied) - 1) / 2
                 if tied == [item]:
-                    assert told.recommend(user, int(position) + 1)[int(position)] == item
+                    assert under_test.recommend(user, int(position) + 1)[int(position)] == item
 
 
 @every_method
@@ -152,11 +152,11 @@ def test_recommendations_are_the_candidates_in_order_of_rank(build: Callable[[bo
 def test_a_shorter_recommendation_is_the_beginning_of_a_longer_one(
     build: Callable[[bool, int], Method], repeats: bool
 ) -> None:
-    for told in moments(build(repeats, 4), events(seed=4)):
-        for user in told.asking():
-            whole = told.recommend(user, len(told.items))
-            for n in range(1, len(told.items) + 1):
-                assert told.recommend(user, n) == whole[:n]
+    for under_test in moments(build(repeats, 4), events(seed=4)):
+        for user in under_test.asking():
+            whole = under_test.recommend(user, len(under_test.items))
+            for n in range(1, len(under_test.items) + 1):
+                assert under_test.recommend(user, n) == whole[:n]
 
 
 @every_method
@@ -171,16 +171,16 @@ def test_reading_changes_nothing(build: Callable[[bool, int], Method]) -> None:
 @every_method
 def test_a_stranger_stays_a_stranger(build: Callable[[bool, int], Method]) -> None:
     """Somebody who was asked for before coming is served like somebody who was not."""
-    asked, unasked = Told(build(False, 6)), Told(build(False, 6))
+    asked, unasked = MethodUnderTest(build(False, 6)), MethodUnderTest(build(False, 6))
     stream = events(seed=6)
-    for told in (asked, unasked):
-        told.train(stream[:TRAINED])
+    for under_test in (asked, unasked):
+        under_test.train(stream[:TRAINED])
     asked.recommend("newcomer", 3)
     asked.rank("newcomer", asked.items[0])
-    for told in (asked, unasked):
-        for item in told.items[:3]:
-            told.register("newcomer", item)
-            told.learn(Event("newcomer", item, 100.0))
+    for under_test in (asked, unasked):
+        for item in under_test.items[:3]:
+            under_test.register("newcomer", item)
+            under_test.learn(Event("newcomer", item, 100.0))
     assert asked.answers() == unasked.answers()
     assert asked.recommend("newcomer", 5) == unasked.recommend("newcomer", 5)
 
@@ -197,14 +197,14 @@ def test_equal_seeds_give_equal_answers(build: Callable[[bool, int], Method], re
 @pytest.mark.parametrize("seed", [8, 9])
 def test_training_a_baseline_is_learning_in_order(build: Callable[[bool, int], Method], repeats: bool, seed: int) -> None:
     stream = events(seed)
-    trained, learned = Told(build(repeats, seed)), Told(build(repeats, seed))
+    trained, learned = MethodUnderTest(build(repeats, seed)), MethodUnderTest(build(repeats, seed))
     trained.train(stream[:TRAINED])
     learned.prepare(stream[:TRAINED])
     for event in stream[:TRAINED]:
         learned.learn(event)
     assert trained.answers() == learned.answers()
     for event in stream[TRAINED:]:
-        for told in (trained, learned):
-            told.register(event.user, event.item)
-            told.learn(event)
+        for under_test in (trained, learned):
+            under_test.register(event.user, event.item)
+            under_test.learn(event)
     assert trained.answers() == learned.answers()

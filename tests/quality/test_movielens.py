@@ -27,7 +27,7 @@ def films(movielens: Path) -> Study:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_of_the_paper_gives_its_figures(films: Study, method: str) -> None:
-    published, ours = EXPERIMENTS["ml-100k"].figures[method], summary(films, method)
+    published, ours = EXPERIMENTS["ml-100k"].metrics[method], summary(films, method)
     assert ours["mpr"].mean == pytest.approx(published.mpr.mean, abs=0.6)
     assert ours["recall_window"].mean == pytest.approx(published.recall.mean, abs=0.005)
 
@@ -45,7 +45,7 @@ def test_clicks_give_the_papers_figures_on_average_over_streams() -> None:
     study = paper.study(plan, run_all(plan.jobs, CORES, lambda *_: None))
     ours = {method: summary(study, method)["mpr"].mean for method in METHODS}
     for method in METHODS:
-        published = EXPERIMENTS["clicks"].figures[method].mpr
+        published = EXPERIMENTS["clicks"].metrics[method].mpr
         assert ours[method] == pytest.approx(published.mean, abs=published.deviation)
     assert sorted(METHODS, key=lambda method: -ours[method]) == ["static-mf", "imf", "static-fm", "ifm"]
 

@@ -41,7 +41,7 @@ def add_to(commands: Any) -> None:
     parser.add_argument("--top", type=whole, metavar="N", help="the length of a recommendation (10; clicks 1)")
     parser.add_argument("--window", type=whole, metavar="T", help="events of the moving recall (3000; clicks 500)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write a list with one object per method and seed")
-    parser.add_argument("--report", type=Path, metavar="FILE.html", help="write a page with tables and figures")
+    parser.add_argument("--report", type=Path, metavar="FILE.html", help="write a page with tables and plots")
     parser.add_argument("--ranks", type=Path, metavar="FILE.parquet", help="write the rank of every tested event")
     parser.add_argument(
         "--untested", action="store_true", help="use only the first 30 %%, which are not tested: to choose by"
@@ -88,20 +88,20 @@ def evaluated(source: Source, methods: list[str], args: argparse.Namespace) -> S
 
 
 def _show(study: Study) -> None:
-    figures, stream = tables.figures_of(study), study.stream
+    metrics, stream = tables.metrics_of(study), study.stream
     rule = "every item is a candidate" if stream.repeats else "candidates are what the user did not have yet"
     size = f"{stream.events:,} events, {stream.users:,} users, {stream.items:,} items"
-    show(tables.results_table(study, figures), f"{stream.name}: {size}; {study.tested:,} tested; {rule}")
-    if newcomers := tables.newcomers_table(study, figures):
+    show(tables.results_table(study, metrics), f"{stream.name}: {size}; {study.tested:,} tested; {rule}")
+    if newcomers := tables.newcomers_table(study, metrics):
         show(
             newcomers,
             "first-time users and items (a new item comes just before its first event: known items are the fairer test)",
         )
-    show(tables.timings_table(figures), "time; train includes compiling, where it was not done before")
+    show(tables.timings_table(metrics), "time; train includes compiling, where it was not done before")
     if len(study.trials) > 1:
-        pairs = tables.comparisons(study, figures)
+        pairs = tables.comparisons(study, metrics)
         few = pairs if len(pairs) <= MOST_PAIRS else pairs[: len(study.trials) - 1]
         title = "pairs: the first less the second"
         show(tables.comparison_table(few), title if few is pairs else f"{title} (all {len(pairs)} are in the report)")
-        if known := tables.known_comparisons(study, figures):
+        if known := tables.known_comparisons(study, metrics):
             show(tables.comparison_table(known), "the best against the others on known items alone")

@@ -8,7 +8,7 @@ from coldstream.cli.options import add_jobs, whole
 from coldstream.cli.screen import OUT, show, trials_bar
 from coldstream.errors import InvalidInput
 from coldstream.evaluation import paper, tables
-from coldstream.evaluation.figures import recall_over_time
+from coldstream.evaluation.plots import recall_over_time
 from coldstream.evaluation.published import EXPERIMENTS, TRIALS
 from coldstream.evaluation.ranks import write_ranks
 from coldstream.evaluation.report import write_report
@@ -53,14 +53,14 @@ def _run(args: argparse.Namespace) -> int:
                 studies.append(paper.study(plan, run_all(plan.jobs, args.jobs, bar)))
             _show(studies[-1])
     _write(args.out, studies)
-    OUT.print(f"written to {args.out}/: report.html, results.json, ranks.parquet and the figures", markup=False)
+    OUT.print(f"written to {args.out}/: report.html, results.json, ranks.parquet and the plots", markup=False)
     return 0
 
 
 def _show(study: Study) -> None:
-    figures = tables.figures_of(study)
+    metrics = tables.metrics_of(study)
     trials = len(next(iter(study.trials.values())))
-    show(tables.paper_table(study, figures), f"{study.stream.name}, {trials} trials: the paper's Table 2 and ours")
+    show(tables.paper_table(study, metrics), f"{study.stream.name}, {trials} trials: the paper's Table 2 and ours")
 
 
 def _write(folder: Path, studies: list[Study]) -> None:

@@ -20,7 +20,7 @@ from rich.text import Text
 
 from coldstream.evaluation.tables import Table
 
-# A narrow terminal wraps a long line; a table that was made to fit would leave figures out.
+# A narrow terminal wraps a long line; a table that was made to fit would leave numbers out.
 OUT = Console(width=200, highlight=False)
 ERR = Console(stderr=True, highlight=False)
 

@@ -41,7 +41,7 @@ def moving_mean(values: NDArray[Any], window: int) -> Doubles:
 
 
 def paper_recall(curves: Sequence[Doubles]) -> Spread:
-    """The paper's figure: the mean of recall@N/T over time and trials, and its deviation over time and trials."""
+    """The paper's recall: the mean of recall@N/T over time and trials, and its deviation over time and trials."""
     return spread(np.concatenate(curves))
 
 

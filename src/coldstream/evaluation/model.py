@@ -12,9 +12,9 @@ from coldstream.recommender import Recommender
 class Model:
     """A recommender under test. What an event does to it, `learn` or `observe`, tells the incremental from the static."""
 
-    def __init__(self, recommender: Recommender, told: Callable[[Event], None]) -> None:
+    def __init__(self, recommender: Recommender, on_event: Callable[[Event], None]) -> None:
         self.recommender = recommender
-        self._told = told
+        self._on_event = on_event
 
     def add_user(self, user: str, attributes: Mapping[str, Any]) -> None:
         self.recommender.put_user(user, attributes)
@@ -32,7 +32,7 @@ class Model:
         return self.recommender.rank(user, item, context=context, time=time)
 
     def learn(self, event: Event) -> None:
-        self._told(event)
+        self._on_event(event)
 
 
 def incremental(recommender: Recommender) -> Model:

@@ -36,4 +36,4 @@ def study(plan: Plan, trials: Sequence[Trial]) -> Study:
         found[job.method][job.seed] = trial
     settings = EXPERIMENTS[plan.dataset]
     stream = loaded(plan.jobs[0].source).stream
-    return Study(Facts.of(stream), settings.top, settings.window, found, settings.figures)
+    return Study(Facts.of(stream), settings.top, settings.window, found, settings.metrics)

@@ -88,14 +88,14 @@ def run_trial(method: Method, stream: Stream, top: int, advance: Callable[[int],
     recommend_ns, update_ns = np.zeros(len(tested), np.int64), np.zeros(len(tested), np.int64)
     for t, event in enumerate(tested):
         new_user[t], new_item[t] = arrivals.admit(event)
-        asked = perf_counter_ns()
+        started = perf_counter_ns()
         best = method.recommend(event.user, top, context=event.context, time=event.time)
-        recommend_ns[t] = perf_counter_ns() - asked
+        recommend_ns[t] = perf_counter_ns() - started
         recommended.update(best)
         rank[t], candidates[t] = method.rank(event.user, event.item, context=event.context, time=event.time)
-        told = perf_counter_ns()
+        started = perf_counter_ns()
         method.learn(event)
-        update_ns[t] = perf_counter_ns() - told
+        update_ns[t] = perf_counter_ns() - started
         if (t + 1) % EVENTS_BETWEEN_ADVANCES == 0:
             advance(first + t + 1)
     advance(len(stream.events))

@@ -1,4 +1,4 @@
-"""What Kitazawa (2016) reports: the four methods, their hyperparameters, and their figures on two streams."""
+"""What Kitazawa (2016) reports: the four methods, their hyperparameters, and their metrics on two streams."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -20,14 +20,14 @@ class Experiment(NamedTuple):
     """Of static MF and iMF."""
     machine: Hyperparameters
     """Of static FM and iFM."""
-    figures: Mapping[str, Published]
+    metrics: Mapping[str, Published]
 
 
 def _factorization(**changes: float) -> Hyperparameters:
     return preset("paper", regularization="fixed", intercept=False, linear=False, factor_penalty=0.01, epochs=30, **changes)
 
 
-def _figures(*reported: tuple[float, float, float, float]) -> dict[str, Published]:
+def _metrics(*reported: tuple[float, float, float, float]) -> dict[str, Published]:
     return {
         method: Published(Spread(recall, recall_spread), Spread(mpr, mpr_spread))
         for method, (recall, recall_spread, mpr, mpr_spread) in zip(METHODS, reported, strict=True)
@@ -40,7 +40,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         window=3000,
         factorization=_factorization(learning_rate=0.002),
         machine=preset("paper"),
-        figures=_figures(
+        metrics=_metrics(
             (0.021, 0.004, 49.68, 0.320),
             (0.026, 0.006, 47.32, 0.359),
             (0.023, 0.008, 36.07, 0.127),
@@ -60,7 +60,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
             factor_penalty=0.01,
             epochs=5,
         ),
-        figures=_figures(
+        metrics=_metrics(
             (0.271, 0.248, 54.59, 4.386),
             (0.316, 0.213, 49.24, 2.254),
             (0.271, 0.248, 37.83, 3.385),

@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from coldstream.evaluation import tables
-from coldstream.evaluation.figures import percentile_over_time, recall_over_time
+from coldstream.evaluation.plots import percentile_over_time, recall_over_time
 from coldstream.evaluation.prequential import split
 from coldstream.evaluation.study import Study
 from coldstream.files import write_text
@@ -20,7 +20,7 @@ LIBRARIES = ("coldstream", "numpy", "numba")
 
 
 def report(title: str, studies: Sequence[Study]) -> str:
-    """The page: for each study its tables, figures and comparisons; then how to read them and what they were made with."""
+    """The page: for each study its tables, plots and comparisons; then how to read them and what they were made with."""
     pages = Environment(
         loader=PackageLoader("coldstream.evaluation"),
         autoescape=True,
@@ -38,8 +38,8 @@ def write_report(path: str | Path, title: str, studies: Sequence[Study]) -> None
 
 
 def _section(study: Study) -> dict[str, Any]:
-    figures = tables.figures_of(study)
-    pairs = tables.comparisons(study, figures)
+    metrics = tables.metrics_of(study)
+    pairs = tables.comparisons(study, metrics)
     nearest = len(study.trials) - 1
     one_trial = next(iter(next(iter(study.trials.values())).values()))
     return {
@@ -48,16 +48,16 @@ def _section(study: Study) -> dict[str, Any]:
         "tested": study.tested,
         "methods": len(study.trials),
         "seeds": sorted({len(seeds) for seeds in study.trials.values()}),
-        "results": tables.results_table(study, figures),
-        "newcomers": tables.newcomers_table(study, figures),
+        "results": tables.results_table(study, metrics),
+        "newcomers": tables.newcomers_table(study, metrics),
         "new_users": int(one_trial.new_user.sum()),
         "new_items": int(one_trial.new_item.sum()),
-        "published": tables.published_table(study, figures),
-        "timings": tables.timings_table(figures),
+        "published": tables.published_table(study, metrics),
+        "timings": tables.timings_table(metrics),
         "best_pairs": tables.comparison_table(pairs[:nearest]) if pairs else None,
-        "known_pairs": tables.comparison_table(known) if (known := tables.known_comparisons(study, figures)) else None,
+        "known_pairs": tables.comparison_table(known) if (known := tables.known_comparisons(study, metrics)) else None,
         "other_pairs": tables.comparison_table(pairs[nearest:]) if pairs[nearest:] else None,
-        # The figures escape what they are given themselves.
+        # The plots escape what they are given themselves.
         "curves": [Markup(recall_over_time(study)), Markup(percentile_over_time(study))],  # noqa: S704
     }
 

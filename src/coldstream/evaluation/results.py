@@ -1,4 +1,4 @@
-"""A trial as one row of figures, rows as a JSON file, and what the rows of several seeds amount to."""
+"""A trial as one row of metrics, rows as a JSON file, and what the rows of several seeds amount to."""
 
 import json
 import math
@@ -16,7 +16,7 @@ from coldstream.files import write_text
 
 
 class Result(TypedDict):
-    """The figures of one method on one stream from one seed. What there is no event of is None."""
+    """The metrics of one method on one stream from one seed. What there is no event of is None."""
 
     dataset: str
     method: str
@@ -44,7 +44,7 @@ class Result(TypedDict):
 
 
 def row(trial: Trial, *, dataset: str, method: str, seed: int, top: int, window: int) -> Result:
-    """The figures of a trial; `top` is the one it was run with."""
+    """The metrics of a trial; `top` is the one it was run with."""
     rank, candidates, new_user, new_item = trial.rank, trial.candidates, trial.new_user, trial.new_item
     moving = metrics.paper_recall([metrics.moving_recall(rank, top, window)])
     return Result(
@@ -83,17 +83,17 @@ def write_rows(path: str | Path, results: Sequence[Result]) -> None:
 
 
 def summary(study: Study, method: str) -> dict[str, Spread]:
-    """The figures of a method by their names in a row: the mean over seeds ± the deviation over seeds.
+    """The metrics of a method by their names in a row: the mean over seeds ± the deviation over seeds.
 
-    Two are not in a row: `recall_window`, the paper's figure, over time and seeds, and `train_s`, the time of training. A
-    figure that no seed has is nan, and so is a deviation over one seed.
+    Two are not in a row: `recall_window`, the paper's number, over time and seeds, and `train_s`, the time of training. A
+    metric that no seed has is nan, and so is a deviation over one seed.
     """
     results = _rows_of(study, method)
     described = ("dataset", "method", "seed", "top", "window", "events_tested")
-    figures = {name: _over_seeds([dict(result)[name] for result in results]) for name in results[0] if name not in described}
-    figures["recall_window"] = metrics.paper_recall(study.recall_curves(method))
-    figures["train_s"] = _over_seeds([trial.train_ns / 1e9 for trial in study.trials[method].values()])
-    return figures
+    spreads = {name: _over_seeds([dict(result)[name] for result in results]) for name in results[0] if name not in described}
+    spreads["recall_window"] = metrics.paper_recall(study.recall_curves(method))
+    spreads["train_s"] = _over_seeds([trial.train_ns / 1e9 for trial in study.trials[method].values()])
+    return spreads
 
 
 def _rows_of(study: Study, method: str) -> list[Result]:
@@ -103,11 +103,11 @@ def _rows_of(study: Study, method: str) -> list[Result]:
     ]
 
 
-def _over_seeds(figures: Sequence[Any]) -> Spread:
-    known = metrics.spread(np.array([figure for figure in figures if figure is not None], np.float64))
-    return known if len(figures) > 1 else Spread(known.mean, math.nan)
+def _over_seeds(values: Sequence[Any]) -> Spread:
+    known = metrics.spread(np.array([value for value in values if value is not None], np.float64))
+    return known if len(values) > 1 else Spread(known.mean, math.nan)
 
 
-def _or_none(figure: float) -> float | None:
+def _or_none(value: float) -> float | None:
     """JSON knows no nan."""
-    return None if math.isnan(figure) else figure
+    return None if math.isnan(value) else value

@@ -35,7 +35,7 @@ class Interval(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """Method a against method b: every difference is a's figure less b's."""
+    """Method a against method b: every difference is a's metric less b's."""
 
     a: str
     b: str
@@ -94,14 +94,14 @@ def pairwise(trials: Mapping[str, Mapping[int, Trial]], top: int) -> list[Compar
 
 
 class _Bootstrap:
-    """The mean of one figure per method, as it is and as it might have been."""
+    """The mean of one metric per method, as it is and as it might have been."""
 
-    def __init__(self, figures: Mapping[str, Mapping[int, NDArray[Any]]]) -> None:
-        self._column = {name: column for column, name in enumerate(figures)}
+    def __init__(self, values: Mapping[str, Mapping[int, NDArray[Any]]]) -> None:
+        self._column = {name: column for column, name in enumerate(values)}
         # Streams that were generated anew for every seed differ in length by a little.
-        shortest = min(len(events) for seeds in figures.values() for events in seeds.values())
+        shortest = min(len(events) for seeds in values.values() for events in seeds.values())
         averaged = np.stack(
-            [np.mean([own[:shortest] for own in seeds.values()], axis=0) for seeds in figures.values()], axis=1
+            [np.mean([own[:shortest] for own in seeds.values()], axis=0) for seeds in values.values()], axis=1
         )
         self._mean = averaged.mean(axis=0)
         # One block drawn again and again is always the same, which says nothing.

@@ -1,4 +1,4 @@
-"""Several methods on one stream, each from several seeds: all that tables, figures and reports are made of."""
+"""Several methods on one stream, each from several seeds: all that tables, plots and reports are made of."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

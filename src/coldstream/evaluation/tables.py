@@ -10,12 +10,12 @@ from coldstream.evaluation.results import summary
 from coldstream.evaluation.significance import Comparison, Interval, pairwise
 from coldstream.evaluation.study import Study
 
-Figures = Mapping[str, Mapping[str, Spread]]
-"""By method, and by the figure's name in `summary`."""
+Metrics = Mapping[str, Mapping[str, Spread]]
+"""By method, and by the metric's name in `summary`."""
 
 
 class Cell(NamedTuple):
-    """A figure as text, its ± where it has one, and whether it is the best of its column."""
+    """A number as text, its ± where it has one, and whether it is the best of its column."""
 
     text: str
     spread: str = ""
@@ -33,7 +33,7 @@ class Column(NamedTuple):
     """What stands under a heading, and which end of it is best."""
 
     heading: str
-    figure: str
+    metric: str
     digits: int
     best: Callable[[list[float]], float] | None = None
 
@@ -41,12 +41,12 @@ class Column(NamedTuple):
 _TIMES = [Column("recommend, µs", "recommend_us", 1, min), Column("learn, µs", "update_us", 1, min)]
 
 
-def figures_of(study: Study) -> Figures:
+def metrics_of(study: Study) -> Metrics:
     """What every method's trials amount to, and what was published of it."""
     return {method: summary(study, method) | _published(study, method) for method in study.trials}
 
 
-def results_table(study: Study, figures: Figures) -> Table:
+def results_table(study: Study, metrics: Metrics) -> Table:
     """How good."""
     columns = [
         Column(f"recall@{study.top}", "recall", 4, max),
@@ -56,10 +56,10 @@ def results_table(study: Study, figures: Figures) -> Table:
         Column(f"nDCG@{study.top}", "ndcg", 4, max),
         Column("coverage", "coverage", 3, max),
     ]
-    return _table(columns, figures)
+    return _table(columns, metrics)
 
 
-def newcomers_table(study: Study, figures: Figures) -> Table | None:
+def newcomers_table(study: Study, metrics: Metrics) -> Table | None:
     """How good for first-time users and items; None where the tested events have neither."""
     columns = [
         Column(f"recall@{study.top}, new users", "new_user_recall", 4, max),
@@ -71,19 +71,19 @@ def newcomers_table(study: Study, figures: Figures) -> Table | None:
         Column(f"recall@{study.top}, known items", "known_item_recall", 4, max),
         Column("MPR %, known items", "known_item_mpr", 2, min),
     ]
-    occurring = [c for c in columns if not all(math.isnan(own[c.figure].mean) for own in figures.values())]
-    return _table([*occurring, *known], figures) if occurring else None
+    occurring = [c for c in columns if not all(math.isnan(own[c.metric].mean) for own in metrics.values())]
+    return _table([*occurring, *known], metrics) if occurring else None
 
 
-def published_table(study: Study, figures: Figures) -> Table | None:
+def published_table(study: Study, metrics: Metrics) -> Table | None:
     """What was published beside what is measured here; None where nothing was."""
-    known = {method: own for method, own in figures.items() if method in study.published}
+    known = {method: own for method, own in metrics.items() if method in study.published}
     return _table(_beside(study), known) if known else None
 
 
-def paper_table(study: Study, figures: Figures) -> Table:
+def paper_table(study: Study, metrics: Metrics) -> Table:
     """The paper's Table 2 beside ours, of the methods that it has: how good, and how fast."""
-    known = {method: own for method, own in figures.items() if method in study.published}
+    known = {method: own for method, own in metrics.items() if method in study.published}
     return _table([*_beside(study), *_TIMES], known)
 
 
@@ -97,25 +97,25 @@ def _beside(study: Study) -> list[Column]:
     ]
 
 
-def timings_table(figures: Figures) -> Table:
+def timings_table(metrics: Metrics) -> Table:
     """How fast."""
-    return _table([*_TIMES, Column("train, s", "train_s", 2, min)], figures)
+    return _table([*_TIMES, Column("train, s", "train_s", 2, min)], metrics)
 
 
-def comparisons(study: Study, figures: Figures) -> list[Comparison]:
+def comparisons(study: Study, metrics: Metrics) -> list[Comparison]:
     """Every pair of methods, the one of better recall first, and the pairs of the best method before all others."""
-    ordered = sorted(study.trials, key=lambda method: -figures[method]["recall"].mean)
+    ordered = sorted(study.trials, key=lambda method: -metrics[method]["recall"].mean)
     return pairwise({method: study.trials[method] for method in ordered}, study.top)
 
 
-def known_comparisons(study: Study, figures: Figures) -> list[Comparison]:
+def known_comparisons(study: Study, metrics: Metrics) -> list[Comparison]:
     """The best method against all others on known items alone; nothing where every item is known, or none."""
-    if any(math.isnan(own["new_item_recall"].mean) for own in figures.values()):
+    if any(math.isnan(own["new_item_recall"].mean) for own in metrics.values()):
         return []
     known = {method: {seed: of_known_items(t) for seed, t in seeds.items()} for method, seeds in study.trials.items()}
     if not all(len(trial.rank) for seeds in known.values() for trial in seeds.values()):
         return []
-    ordered = sorted(known, key=lambda method: -figures[method]["recall"].mean)
+    ordered = sorted(known, key=lambda method: -metrics[method]["recall"].mean)
     return pairwise({method: known[method] for method in ordered}, study.top)[: len(known) - 1]
 
 
@@ -148,16 +148,16 @@ def _published(study: Study, method: str) -> dict[str, Spread]:
     return {"published_recall": known.recall, "published_mpr": known.mpr} if known else {}
 
 
-def _table(columns: Sequence[Column], figures: Figures) -> Table:
-    cells = [_cells(column, [own[column.figure] for own in figures.values()]) for column in columns]
-    rows = [(method, list(own)) for method, own in zip(figures, zip(*cells, strict=True), strict=True)]
+def _table(columns: Sequence[Column], metrics: Metrics) -> Table:
+    cells = [_cells(column, [own[column.metric] for own in metrics.values()]) for column in columns]
+    rows = [(method, list(own)) for method, own in zip(metrics, zip(*cells, strict=True), strict=True)]
     return Table(["method", *(column.heading for column in columns)], rows)
 
 
 def _cells(column: Column, values: Sequence[Spread]) -> list[Cell]:
     texts = [_number(value.mean, column.digits) for value in values]
     means = [value.mean for value in values if not math.isnan(value.mean)]
-    # Compared as they read: where two figures look the same, neither is shown as better. One figure alone is no best.
+    # Compared as they read: where two numbers look the same, neither is shown as better. One number alone is no best.
     best = _number(column.best(means), column.digits) if column.best and len(means) > 1 else None
     spreads = [f"± {_number(value.deviation, column.digits)}" if value.deviation >= 0 else "" for value in values]
     return [Cell(text, spread, text == best) for text, spread in zip(texts, spreads, strict=True)]

@@ -12,11 +12,11 @@ import pytest
 from trials import study_of, trial_of
 
 from coldstream.evaluation import report as report_module
-from coldstream.evaluation.figures import percentile_over_time, recall_over_time
 from coldstream.evaluation.metrics import Spread
+from coldstream.evaluation.plots import percentile_over_time, recall_over_time
 from coldstream.evaluation.report import report, write_report
 from coldstream.evaluation.study import Facts, Published, Study
-from coldstream.evaluation.tables import figures_of, paper_table
+from coldstream.evaluation.tables import metrics_of, paper_table
 
 VOID = {"meta", "br", "link", "img", "input", "hr"}
 EVIL = "<script>alert('π & $x_1$')</script>"
@@ -159,7 +159,7 @@ def test_a_malicious_name_is_only_a_name() -> None:
 
 
 @pytest.mark.parametrize("draw", [recall_over_time, percentile_over_time])
-def test_figures_are_xml_with_a_line_per_method_and_equal_bytes_for_equal_input(draw) -> None:
+def test_plots_are_xml_with_a_line_per_method_and_equal_bytes_for_equal_input(draw) -> None:
     study = study_of([f"m{n}" for n in range(8)], seeds=2)
     svg = draw(study)
     assert svg == draw(study_of([f"m{n}" for n in range(8)], seeds=2))
@@ -217,7 +217,7 @@ def test_newcomers_of_one_side_get_the_columns_of_one_side() -> None:
 def test_the_papers_table_holds_what_was_published_what_is_measured_and_the_times() -> None:
     published = {"ifm": Published(Spread(0.035, 0.008), Spread(32.55, 0.023))}
     study = study_of(["ifm", "popularity"], published=published)
-    table = paper_table(study, figures_of(study))
+    table = paper_table(study, metrics_of(study))
     sides = [f"{figure}, {where}" for figure in ("recall@10/100", "MPR %") for where in ("published", "here")]
     assert table.headings == ["method", *sides, "recommend, µs", "learn, µs"]
     ((method, row),) = table.rows

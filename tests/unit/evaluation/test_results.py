@@ -1,4 +1,4 @@
-"""Rows of figures, their files, and what several seeds amount to."""
+"""Rows of metrics, their files, and what several seeds amount to."""
 
 import json
 import math
@@ -24,7 +24,7 @@ KNOWN = ["known_item_recall", "known_item_mpr"]
 KEYS = ["dataset", "method", "seed", "top", "window", "events_tested", *FIGURES, *NEWCOMERS, *KNOWN]
 
 
-def test_a_row_has_its_keys_in_order_and_its_figures() -> None:
+def test_a_row_has_its_keys_in_order_and_its_metrics() -> None:
     trial = trial_of([0, 4, 9.5, 10], candidates=21, new_users=[1, 2], new_items=[3])
     found = row(trial, dataset="d", method="m", seed=7, top=10, window=2)
     assert list(found) == KEYS
@@ -90,7 +90,7 @@ def test_a_single_seed_has_no_deviation_but_over_time() -> None:
     assert found["recall_window"].deviation > 0
 
 
-def test_figures_that_no_seed_has_are_nan() -> None:
+def test_metrics_that_no_seed_has_are_nan() -> None:
     facts = Facts("d", 10, 2, 2, False)
     found = summary(Study(facts, 1, 5, {"a": {1: trial_of([0, 1]), 2: trial_of([0, 1])}}), "a")
     assert math.isnan(found["new_user_recall"].mean)

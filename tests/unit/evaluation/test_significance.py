@@ -18,7 +18,7 @@ from coldstream.evaluation.significance import (
     resampled_means,
 )
 from coldstream.evaluation.study import Facts, Study
-from coldstream.evaluation.tables import figures_of, known_comparisons
+from coldstream.evaluation.tables import known_comparisons, metrics_of
 
 
 @pytest.mark.parametrize(("statistic", "p"), [(2.706, 0.1), (3.841, 0.05), (5.412, 0.02), (6.635, 0.01), (10.828, 0.001)])
@@ -154,9 +154,9 @@ def test_known_items_are_compared_apart() -> None:
     b = [5 if n in newcomers else int(rng.integers(0, 2)) for n in range(600)]
     trials = {"a": {0: trial_of(a, new_items=newcomers)}, "b": {0: trial_of(b, new_items=newcomers)}}
     study = Study(Facts("d", 900, 5, 9, False), 1, 50, trials)
-    (pair,) = known_comparisons(study, figures_of(study))
+    (pair,) = known_comparisons(study, metrics_of(study))
     assert (pair.a, pair.b) == ("a", "b")
     assert pair.recall == pytest.approx(-np.mean([rank == 0 for n, rank in enumerate(b) if n not in newcomers]))
     assert pair.p < 0.01
     nothing_new = Study(Facts("d", 900, 5, 9, False), 1, 50, {"a": {0: trial_of(a)}, "b": {0: trial_of(b)}})
-    assert known_comparisons(nothing_new, figures_of(nothing_new)) == []
+    assert known_comparisons(nothing_new, metrics_of(nothing_new)) == []

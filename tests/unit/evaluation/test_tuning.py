@@ -25,8 +25,8 @@ def test_the_default_is_tried_and_all_are_valid() -> None:
 
 
 def test_recall_decides_and_then_mpr() -> None:
-    figures = [({}, 0.2, 10.0), ({"factors": 3}, 0.3, 12.0), ({"history": 3}, 0.3, 11.0)]
-    results = [tuning.Tried(changes, recall, mpr, 1) for changes, recall, mpr in figures]
+    tries = [({}, 0.2, 10.0), ({"factors": 3}, 0.3, 12.0), ({"history": 3}, 0.3, 11.0)]
+    results = [tuning.Tried(changes, recall, mpr, 1) for changes, recall, mpr in tries]
     assert [dict(result.changes) for result in tuning.ranked(results)] == [{"history": 3}, {"factors": 3}, {}]
 
 

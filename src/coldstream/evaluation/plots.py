@@ -1,4 +1,4 @@
-"""Curves over time as SVG text. Equal studies give equal bytes."""
+"""Plots of metrics over time, as SVG text. Equal studies give equal bytes."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +15,7 @@ from coldstream.evaluation.metrics import moving_mean, percentiles
 from coldstream.evaluation.study import Study
 
 GREY = "#808080"
-"""Of much the same contrast on white and on black, because figures are read on both."""
+"""Of much the same contrast on white and on black, because plots are read on both."""
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377")
 """Paul Tol's bright scheme, which the colour-blind tell apart."""
 DASHES = ("solid", (0, (5, 1.5)), (0, (1.5, 1.5)))
@@ -46,7 +46,7 @@ def percentile_over_time(study: Study) -> str:
 
 
 def _drawn(study: Study, title: str, curves: Curves, limits: Callable[[Doubles], tuple[float, float]]) -> str:
-    # Names of parts must differ between the figures of one page.
+    # Names of parts must differ between the plots of one page.
     salt = f"{study.stream.name} {title}"
     with matplotlib.rc_context({"svg.hashsalt": salt, "svg.fonttype": "none", "text.parse_math": False, "font.size": 10}):
         figure = Figure(figsize=(9, 4), layout="constrained", facecolor="none")
@@ -112,7 +112,7 @@ def _calm(axes: Axes) -> None:
 
 
 def _embeddable(svg: str) -> str:
-    """The element alone, as wide and in the letters of its place, without ids that two figures on a page would share."""
+    """The element alone, as wide and in the letters of its place, without ids that two plots on a page would share."""
     anonymous = re.sub(r'<(\w+) id="[\w.]+_\d+"', r"<\1", svg[svg.index("<svg") :])
     inherited = re.sub(r'(<text style="[^"]*?)font-family: [^;"]*; ', r"\1", anonymous)
     return re.sub(r'<svg [^>]*(viewBox="[^"]*")[^>]*>', rf"<svg {_ROOT} \1>", inherited, count=1)
