@@ -6,12 +6,12 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from coldstream.arrays import Doubles, Longs
-from coldstream.baselines.past import Past
+from coldstream.baselines.user_past import UserPast
 from coldstream.catalogue.ranking import Rank
 from coldstream.errors import UnknownId, shown
 from coldstream.events.event import Event
 
-_NOBODY = Past()
+_NOBODY = UserPast()
 
 
 class Scorer(Protocol):
@@ -20,10 +20,10 @@ class Scorer(Protocol):
     def grow(self, items: int, /) -> None:
         """There are so many items now. Whatever raises has changed nothing."""
 
-    def scores(self, past: Past, /) -> Doubles:
+    def scores(self, past: UserPast, /) -> Doubles:
         """A finite score for every item, the higher the better, to be read before anything changes. Changes nothing."""
 
-    def learn(self, past: Past, item: int, /) -> None:
+    def learn(self, past: UserPast, item: int, /) -> None:
         """A user with this past chose an item, which is not part of the past yet."""
 
 
@@ -31,7 +31,7 @@ class Scorer(Protocol):
 class BatchScorer(Scorer, Protocol):
     """A scorer that learns its first choices faster at once than one by one, with the same result."""
 
-    def train(self, choices: Sequence[tuple[Past, int]], /) -> None:
+    def train(self, choices: Sequence[tuple[UserPast, int]], /) -> None:
         """Users chose these items in this order. The pasts hold all of them already, and nothing else."""
 
 
@@ -43,10 +43,10 @@ class Baseline:
         self._repeats = repeats
         self._ids: list[str] = []
         self._numbers: dict[str, int] = {}
-        self._pasts: dict[str, Past] = {}
+        self._pasts: dict[str, UserPast] = {}
 
     def add_user(self, user: str, attributes: Mapping[str, Any]) -> None:  # noqa: ARG002
-        self._pasts.setdefault(user, Past())
+        self._pasts.setdefault(user, UserPast())
 
     def add_item(self, item: str, attributes: Mapping[str, Any]) -> None:  # noqa: ARG002
         if item not in self._numbers:
@@ -86,14 +86,14 @@ class Baseline:
     def learn(self, event: Event) -> None:
         self._learn(*self._looked_up(event))
 
-    def _learn(self, past: Past, item: int) -> None:
+    def _learn(self, past: UserPast, item: int) -> None:
         self._scorer.learn(past, item)
         past.append(item)
 
-    def _left_out(self, past: Past) -> Longs:
+    def _left_out(self, past: UserPast) -> Longs:
         return _NOBODY.distinct if self._repeats else past.distinct
 
-    def _looked_up(self, event: Event) -> tuple[Past, int]:
+    def _looked_up(self, event: Event) -> tuple[UserPast, int]:
         if event.user not in self._pasts:
             raise UnknownId(f"user {shown(event.user)} is not known; add_user({shown(event.user)}, …) first")
         return self._pasts[event.user], self._number(event.item)

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from coldstream.arrays import Doubles
 from coldstream.baselines.inverse import GramInverse
 from coldstream.baselines.parameter import checked_number
-from coldstream.baselines.past import Past
 from coldstream.baselines.recent_popularity import DecayedPopularity
+from coldstream.baselines.user_past import UserPast
 
 TIE = 1e-10
 """Scores that differ by less count as equal: rounding may do that."""
@@ -28,19 +28,19 @@ class Ease:
         self._inverse.grow(items)
         self._popularity.grow(items)
 
-    def train(self, choices: Sequence[tuple[Past, int]], /) -> None:
+    def train(self, choices: Sequence[tuple[UserPast, int]], /) -> None:
         self._inverse.start({id(past): past.distinct for past, _ in choices}.values())
         for past, item in choices:
             self._popularity.learn(past, item)
 
-    def scores(self, past: Past, /) -> Doubles:
+    def scores(self, past: UserPast, /) -> Doubles:
         weights = past.weights(self._recency)
         scores = self._popularity.standings(below=TIE)
         scores -= self._inverse.times(past.distinct, weights) / self._inverse.diagonal
         scores[past.distinct] += weights
         return scores
 
-    def learn(self, past: Past, item: int, /) -> None:
+    def learn(self, past: UserPast, item: int, /) -> None:
         if item not in past:
             self._inverse.gain(past.distinct, item)
         self._popularity.learn(past, item)

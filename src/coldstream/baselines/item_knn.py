@@ -6,9 +6,9 @@ import numpy as np
 
 from coldstream.arrays import Doubles, Floats, Longs, grown
 from coldstream.baselines.parameter import checked_number
-from coldstream.baselines.past import Past
 from coldstream.baselines.recent_popularity import DecayedPopularity
 from coldstream.baselines.square import grown_square
+from coldstream.baselines.user_past import UserPast
 from coldstream.model.compiled import scan_kernel
 
 TIE = 1e-7
@@ -37,13 +37,13 @@ class ItemKnn:
         self._popularity.grow(items)
         self._items = items
 
-    def scores(self, past: Past, /) -> Doubles:
+    def scores(self, past: UserPast, /) -> Doubles:
         roots = self._roots[: self._items]
         scores = _similarities(self._counts, roots, past.distinct, past.weights(self._recency), self._shrinkage)
         scores += self._popularity.standings(below=TIE)
         return scores
 
-    def learn(self, past: Past, item: int, /) -> None:
+    def learn(self, past: UserPast, item: int, /) -> None:
         if item not in past:
             had = past.distinct
             self._counts[had, item] += 1

@@ -3,8 +3,8 @@
 import numpy as np
 
 from coldstream.arrays import Doubles
-from coldstream.baselines.past import Past
 from coldstream.baselines.recent_popularity import DecayedPopularity
+from coldstream.baselines.user_past import UserPast
 
 
 class Markov:
@@ -17,14 +17,14 @@ class Markov:
     def grow(self, items: int, /) -> None:
         self._popularity.grow(items)
 
-    def scores(self, past: Past, /) -> Doubles:
+    def scores(self, past: UserPast, /) -> Doubles:
         scores = self._popularity.standings(below=1.0)
         followers = {} if past.last is None else self._followers.get(past.last, {})
         items = np.fromiter(followers.keys(), np.int64, len(followers))
         scores[items] += np.fromiter(followers.values(), np.float64, len(followers))
         return scores
 
-    def learn(self, past: Past, item: int, /) -> None:
+    def learn(self, past: UserPast, item: int, /) -> None:
         if past.last is not None:
             followers = self._followers.setdefault(past.last, {})
             followers[item] = followers.get(item, 0) + 1

@@ -3,7 +3,7 @@
 import numpy as np
 
 from coldstream.arrays import Doubles, grown
-from coldstream.baselines.past import Past
+from coldstream.baselines.user_past import UserPast
 
 
 class Popularity:
@@ -17,10 +17,10 @@ class Popularity:
         self._counts = grown(self._counts, items)
         self._items = items
 
-    def scores(self, _: Past, /) -> Doubles:
+    def scores(self, _: UserPast, /) -> Doubles:
         return self._counts[: self._items]
 
-    def learn(self, _: Past, item: int, /) -> None:
+    def learn(self, _: UserPast, item: int, /) -> None:
         self._counts[item] += 1
 
     def restore(self, counts: Doubles) -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from coldstream.arrays import Doubles
-from coldstream.baselines.past import Past
+from coldstream.baselines.user_past import UserPast
 from coldstream.model.compiled import kernel
 from coldstream.model.counter import hashed, key_of
 from coldstream.model.factorization_machine import checked_seed
@@ -20,10 +20,10 @@ class Random:
     def grow(self, items: int, /) -> None:
         self._items = items
 
-    def scores(self, _: Past, /) -> Doubles:
+    def scores(self, _: UserPast, /) -> Doubles:
         return _drawn(self._key, self._events, self._items)
 
-    def learn(self, _: Past, __: int, /) -> None:
+    def learn(self, _: UserPast, __: int, /) -> None:
         self._events += 1
 
 

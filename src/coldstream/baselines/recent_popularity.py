@@ -6,7 +6,7 @@ import numpy as np
 
 from coldstream.arrays import Doubles, Longs, grown
 from coldstream.baselines.parameter import checked_count, checked_number
-from coldstream.baselines.past import Past
+from coldstream.baselines.user_past import UserPast
 
 _NEVER = -1.0
 """Below the level of anything that was ever chosen."""
@@ -30,10 +30,10 @@ class DecayedPopularity:
         self._levels = grown(self._levels, items, _NEVER)
         self._items = items
 
-    def scores(self, _: Past, /) -> Doubles:
+    def scores(self, _: UserPast, /) -> Doubles:
         return self._levels[: self._items]
 
-    def learn(self, _: Past, item: int, /) -> None:
+    def learn(self, _: UserPast, item: int, /) -> None:
         worth, level = self._events / self._half_life, float(self._levels[item])
         self._levels[item] = worth if level == _NEVER else worth + math.log2(1.0 + 2.0 ** (level - worth))
         self._highest = max(self._highest, float(self._levels[item]))
@@ -62,10 +62,10 @@ class WindowedPopularity:
         self._counts = grown(self._counts, items)
         self._items = items
 
-    def scores(self, _: Past, /) -> Doubles:
+    def scores(self, _: UserPast, /) -> Doubles:
         return self._counts[: self._items]
 
-    def learn(self, _: Past, item: int, /) -> None:
+    def learn(self, _: UserPast, item: int, /) -> None:
         place = self._events % len(self._ring)
         if self._events >= len(self._ring):
             self._counts[self._ring[place]] -= 1

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coldstream.arrays import Doubles
-from coldstream.baselines.past import Past
 from coldstream.baselines.popularity import Popularity
 from coldstream.baselines.recent_popularity import DecayedPopularity
+from coldstream.baselines.user_past import UserPast
 from coldstream.catalogue.ranking import Rank
 from coldstream.evaluation.metrics import hits, mean, percentiles
 from coldstream.events.event import Event
@@ -24,7 +24,7 @@ MOST_ALARMS = 1000
 HALF_LIFE = 2000.0
 """Of recent popularity, in events."""
 
-_NOTHING = Past()
+_NOTHING = UserPast()
 """What popularity asks of a user."""
 
 

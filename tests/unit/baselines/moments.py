@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from coldstream.arrays import Doubles
 from coldstream.baselines.baseline import Scorer
-from coldstream.baselines.past import Past
+from coldstream.baselines.user_past import UserPast
 
 USERS = range(4)
 STRANGER = len(USERS)
@@ -42,7 +42,7 @@ class Moment(NamedTuple):
 
 def told(scorer: Scorer, stream: list[tuple[int, int]]) -> Iterator[Moment]:
     """Every user's view, and a stranger's, before the first event and after every one."""
-    pasts = [Past() for _ in (*USERS, STRANGER)]
+    pasts = [UserPast() for _ in (*USERS, STRANGER)]
     items = 0
     for n, (user, item) in enumerate([*stream, (STRANGER, 0)]):
         if item >= items:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from coldstream import Event
 from coldstream.arrays import Doubles
 from coldstream.baselines.baseline import Baseline
-from coldstream.baselines.past import Past
 from coldstream.baselines.popularity import Popularity
+from coldstream.baselines.user_past import UserPast
 from coldstream.errors import UnknownId
 
 ASKED = {"context": {}, "time": None}
@@ -28,17 +28,17 @@ class Table:
     def grow(self, items: int, /) -> None:
         self.items = items
 
-    def scores(self, _: Past, /) -> Doubles:
+    def scores(self, _: UserPast, /) -> Doubles:
         return self.given[: self.items]
 
-    def learn(self, past: Past, item: int, /) -> None:
+    def learn(self, past: UserPast, item: int, /) -> None:
         self.learned.append((past.distinct.tolist(), item))
 
 
 class BatchTable(Table):
     """The same with a faster way to train."""
 
-    def train(self, choices: Sequence[tuple[Past, int]], /) -> None:
+    def train(self, choices: Sequence[tuple[UserPast, int]], /) -> None:
         self.batch = [(past.distinct.tolist(), item) for past, item in choices]
 
 

@@ -11,8 +11,8 @@ from moments import STRANGER, USERS, Moment, in_order, streams, told
 from coldstream.arrays import Doubles
 from coldstream.baselines.ease import TIE, Ease
 from coldstream.baselines.inverse import GramInverse
-from coldstream.baselines.past import Past
 from coldstream.baselines.square import MOST_ITEMS
+from coldstream.baselines.user_past import UserPast
 from coldstream.errors import InvalidInput
 
 
@@ -83,7 +83,7 @@ def test_a_start_forgets_what_was_before() -> None:
 def test_training_at_once_is_learning_one_by_one(rng: np.random.Generator) -> None:
     choices = [(int(user), int(item)) for user, item in zip(rng.integers(0, 12, 200), rng.integers(0, 25, 200), strict=True)]
     at_once, one_by_one = Ease(), Ease()
-    pasts = [Past() for _ in range(12)]
+    pasts = [UserPast() for _ in range(12)]
     for scorer in (at_once, one_by_one):
         scorer.grow(25)
     for user, item in choices:

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from moments import in_order, streams, told
 
-from coldstream.baselines.past import Past
 from coldstream.baselines.popularity import Popularity
 from coldstream.baselines.recent_popularity import DecayedPopularity, WindowedPopularity
+from coldstream.baselines.user_past import UserPast
 from coldstream.errors import InvalidInput
 
-NOBODY = Past()
+NOBODY = UserPast()
 
 
 @given(streams)

@@ -5,11 +5,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from coldstream.baselines.past import Past
 from coldstream.baselines.random import Random
+from coldstream.baselines.user_past import UserPast
 from coldstream.errors import InvalidInput
 
-NOBODY = Past()
+NOBODY = UserPast()
 
 
 def test_scores_last_until_the_next_event_however_often_they_are_read() -> None:

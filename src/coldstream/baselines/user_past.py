@@ -1,11 +1,11 @@
-"""What one user had so far."""
+"""The past of one user: what the user had so far."""
 
 import numpy as np
 
 from coldstream.arrays import Doubles, Longs, grown
 
 
-class Past:
+class UserPast:
     """A user's last choice, and every item the user had."""
 
     __slots__ = ("_distinct", "_known")
