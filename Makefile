@@ -45,6 +45,7 @@ check: lint types layers test  ## Everything a change has to pass: ruff, mypy, i
 
 bench: $(READY)  ## Measure speed and memory; ratios are taken within one run
 	@$(BIN)/python benchmarks/core.py
+	@$(BIN)/python benchmarks/growth.py
 	@$(BIN)/python benchmarks/service.py
 
 screenshots: $(READY) chromium  ## The pictures of the page in the documentation

@@ -1,6 +1,5 @@
 """coldstream: an online, context-aware item recommender that learns from every interaction the moment it happens."""
 
-from coldstream.catalogue.ranking import Rank
 from coldstream.config import Hyperparameters
 from coldstream.errors import ColdstreamError, Diverged, InvalidInput, InvalidSchema, InvalidSnapshot, UnknownId
 from coldstream.events.event import Event
@@ -23,6 +22,7 @@ from coldstream.features.schema import Schema
 from coldstream.model.explanation import Explanation, Term
 from coldstream.model.factorization_machine import FactorizationMachine
 from coldstream.recommender import Recommendation, Recommender
+from coldstream.scoring.ranking import Rank
 
 __all__ = [
     "Again",

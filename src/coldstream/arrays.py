@@ -1,5 +1,6 @@
 """Arrays that grow by doubling, their types, and values of other origin made plain."""
 
+from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -9,11 +10,17 @@ Floats: TypeAlias = NDArray[np.float32]
 Doubles: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int32]
 Longs: TypeAlias = NDArray[np.int64]
+Ulongs: TypeAlias = NDArray[np.uint64]
 Flags: TypeAlias = NDArray[np.uint8]
+
+
+_PLAIN = frozenset({str, float, int, bool, type(None)})
 
 
 def plain(raw: Any) -> Any:
     """A value as JSON can hold it: NumPy's scalars as Python's, sets and tuples as lists."""
+    if type(raw) in _PLAIN:
+        return raw
     if isinstance(raw, np.generic):
         return raw.item()
     if isinstance(raw, set | frozenset):
@@ -24,6 +31,10 @@ def plain(raw: Any) -> Any:
 
 def frozen(raw: Any) -> Any:
     """The same value with tuples for lists: nobody who is shown it can change it."""
+    if type(raw) in _PLAIN:
+        return raw
+    if type(raw) is list and all(type(one) is str for one in raw):
+        return tuple(raw)
     value = plain(raw)
     return tuple(map(frozen, value)) if isinstance(value, list) else value
 
@@ -33,6 +44,21 @@ def checked_columns(name: str, array: NDArray[Any], lowest: int, end: int) -> In
     if array.dtype != np.int32 or array.ndim != 1 or ((array < lowest) | (array >= end)).any():
         raise ValueError(f"{name} does not hold numbers from {lowest} to {end - 1}")
     return array
+
+
+Copies: TypeAlias = dict[str, NDArray[Any]]
+"""Arrays by name, copied to be written back."""
+
+
+def copies(group: Any, names: Iterable[str], rows: int | None = None) -> Copies:
+    """Copies of arrays that are attributes of a group, of their first rows only where that is said."""
+    return {name: getattr(group, name)[:rows].copy() for name in names}
+
+
+def write_back(group: Any, saved: Copies) -> None:
+    """Write copies over the arrays they were made of, which may have grown since."""
+    for name, own in saved.items():
+        getattr(group, name)[: len(own)] = own
 
 
 def grown(array: NDArray[Any], rows: int, fill: float = 0) -> NDArray[Any]:

@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args, get_origin
 from coldstream.arrays import plain
 from coldstream.errors import InvalidInput, shown
 
-Pairs = Literal["j>i", "j>=i"]
+Pairs = Literal["across", "j>i", "j>=i"]
 Loss = Literal["squared", "logistic", "softmax", "bpr"]
 Optimizer = Literal["sgd", "adagrad"]
 Regularization = Literal["fixed", "paper", "per-field"]
@@ -22,17 +22,19 @@ class Hyperparameters:
     """k, the length of every feature's vector; 0 leaves a linear model."""
     initial_deviation: float = 0.1
     """σ of the normal distribution a new feature's vector is drawn from."""
-    pairs: Pairs = "j>i"
-    """Which pairs interact: `j>i`, the standard machine, or `j>=i`, the formula as the paper prints it."""
+    pairs: Pairs = "across"
+    """Which pairs interact: those `across` the two sides, one feature of the request and one of the item; `j>i`, all of
+    them, the standard machine; or `j>=i`, the formula as the paper prints it."""
     intercept: bool = True
     """Whether w0 is learned."""
     linear: bool = True
     """Whether the weights w are learned. Without w0 and w, two id fields make matrix factorization."""
     loss: Loss = "softmax"
     """`squared` and `logistic` take any target, with or without negatives; `softmax` and `bpr` need negatives."""
-    negatives: int = 50
+    negatives: int = 100
     """Items drawn uniformly for every event and contrasted with the one chosen; 0 is positive-only."""
     optimizer: Optimizer = "adagrad"
+    """`adagrad`, which gives every coordinate a rate of its own, or `sgd`, plain descent, as the paper has it."""
     learning_rate: float = 0.1
     """η."""
     adagrad_floor: float = 1e-6
@@ -82,7 +84,7 @@ class Hyperparameters:
         return cls().with_(**document)
 
     def with_(self, **changes: Any) -> "Hyperparameters":
-        """The same hyperparameters with some of them changed."""
+        """The same hyperparameters with some `changes`."""
         known = [field.name for field in fields(self)]
         for name, value in changes.items():
             if name not in known:
@@ -137,6 +139,7 @@ def _require(name: str, value: object, holds: bool, rule: str) -> None:
 PRESETS: Mapping[str, Hyperparameters] = {
     "default": Hyperparameters(),
     "paper": Hyperparameters(
+        pairs="j>i",
         loss="squared",
         negatives=0,
         optimizer="sgd",
@@ -151,7 +154,7 @@ PRESETS: Mapping[str, Hyperparameters] = {
         neighbours=0,
         epochs=3,
     ),
-    "predictor": Hyperparameters(loss="squared", negatives=0, history=0, trends=(), neighbours=0),
+    "predictor": Hyperparameters(pairs="j>i", loss="squared", negatives=0, history=0, trends=(), neighbours=0),
 }
 
 

@@ -7,27 +7,29 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-import numpy as np
 from numpy.typing import NDArray
 
-from coldstream.arrays import Doubles, Integers, frozen, plain
-from coldstream.catalogue.filters import NOTHING_BARRED, Predicate, barred_slots
-from coldstream.catalogue.ranking import Rank
+from coldstream.arrays import Doubles, frozen, plain
 from coldstream.config import Hyperparameters
-from coldstream.crowd import Prepared, best_of_all
-from coldstream.errors import InvalidInput, InvalidSnapshot, UnknownId, shown
+from coldstream.errors import Diverged, InvalidInput, InvalidSnapshot, UnknownId, shown
+from coldstream.event_batches import learn_all, learn_or_observe
+from coldstream.events.clock import Clock
 from coldstream.events.event import Event, checked_id, checked_names, checked_time
+from coldstream.features.encoder import ItemMemo
 from coldstream.features.fields import Field
 from coldstream.features.history import Features
 from coldstream.features.schema import Schema, extended
-from coldstream.features.sparse import Sparse
-from coldstream.features.users import User
 from coldstream.features.vocabulary import Vocabulary
-from coldstream.insight import Insight
-from coldstream.knowledge import NOBODY, Knowledge
+from coldstream.inspection import Inspection
 from coldstream.model.explanation import Explanation, explained
-from coldstream.model.factorization_machine import checked_seed, chosen
+from coldstream.model.factorization_machine import checked_seed, resolve_hyperparameters
+from coldstream.scoring.filters import Predicate, excluded_slots
+from coldstream.scoring.ranking import Rank, rank_by
+from coldstream.scoring.requests import NOTHING_EXCLUDED, EncodedRequest
+from coldstream.shared_model import DescribedItem, SharedModel, parts_of
 from coldstream.snapshot import NOT_WHAT_IT_SHOULD_BE, read_snapshot, write_snapshot
+from coldstream.training import train
+from coldstream.user_states import UserState, UserStates
 
 NO_FIELDS: Mapping[str, Field] = MappingProxyType({})
 
@@ -56,8 +58,10 @@ class Size(NamedTuple):
 class Recommender:
     """Recommends items to users in a context, and learns from every event the moment it happens.
 
-    Whatever raises a `ColdstreamError` has changed nothing. Reading (`recommend`, `rank`, `predict`, `explain`) never
-    changes anything.
+    It is made from a `schema` and a `preset` with some `hyperparameters` changed; the `seed` is what all its random numbers
+    follow from. Whatever raises a `ColdstreamError` has changed nothing. Reading (`recommend`, `rank`, `predict`, `explain`)
+    never changes anything: they take the `context` of a request, its `time`, and `attributes` that stand in for what was
+    never put of the user, or take precedence in this call.
     """
 
     def __init__(
@@ -65,50 +69,56 @@ class Recommender:
     ) -> None:
         if not isinstance(schema, Schema):
             raise InvalidInput(f"schema must be a Schema, got {shown(schema)}; use Schema.from_toml(path)")
-        settled = chosen(preset, **hyperparameters)
-        completed = schema.completed(settled.history, settled.trends, settled.neighbours)
-        self._known = Knowledge(completed, settled, checked_seed(seed), Vocabulary())
+        resolved = resolve_hyperparameters(preset, **hyperparameters)
+        completed = schema.completed(resolved.history, resolved.trends, resolved.neighbours)
+        self._shared = SharedModel(completed, resolved, checked_seed(seed), Vocabulary())
+        self._users = UserStates(self._shared.encoder, self._shared.catalogue)
+        self._clock = Clock()
 
     # What is known
 
     @property
     def schema(self) -> Schema:
-        """The schema in use: as given, completed by the preset, and with the context fields admitted since."""
-        return self._known.encoder.schema
+        """The fields in use: those declared, those the preset added, and context fields admitted on the way."""
+        return self._shared.encoder.schema
 
     @property
     def hyperparameters(self) -> Hyperparameters:
         """All hyperparameters in use."""
-        return self._known.hyperparameters
+        return self._shared.hyperparameters
 
     @property
     def seed(self) -> int:
         """The seed that every random number follows from."""
-        return self._known.machine.seed
+        return self._shared.machine.seed
 
     @property
     def events(self) -> int:
         """How many events there were: learned, or observed."""
-        return self._known.events
+        return self._clock.events
+
+    @property
+    def position(self) -> int:
+        """The position in the log of the last event, or its number where there is no log."""
+        return self._clock.position
 
     @property
     def size(self) -> Size:
         """How much is known."""
-        known = self._known
-        return Size(len(known.catalogue), len(known.users), known.encoder.vocabulary.features(), known.catalogue.births)
+        catalogue, vocabulary = self._shared.catalogue, self._shared.encoder.vocabulary
+        return Size(len(catalogue), len(self._users), vocabulary.features(), catalogue.arrivals)
 
     def items(self) -> list[str]:
         """The ids of all items, in order of registration."""
-        live, born = self._known.catalogue.items.live, self._known.catalogue.items.born
-        return [self._known.catalogue.ids[slot] for slot in live[np.argsort(born[live])]]
+        return self._shared.catalogue.registered()
 
     def users(self) -> list[str]:
         """The ids of all users, in order of registration."""
-        return list(self._known.users)
+        return list(self._users)
 
     def item(self, item: str) -> dict[str, Any]:
         """An item's attributes as they were put."""
-        return {name: plain(raw) for name, raw in self._known.catalogue.attributes[self._slot(item)].items()}
+        return {name: plain(raw) for name, raw in self._shared.catalogue.attributes[self._slot(item)].items()}
 
     def user(self, user: str) -> dict[str, Any]:
         """A user's attributes as they were put."""
@@ -120,57 +130,69 @@ class Recommender:
 
     def places(self) -> int:
         """How many numbers `place` has given out."""
-        return len(self._known.catalogue.ids)
+        return len(self._shared.catalogue.ids)
 
     def has_item(self, item: str) -> bool:
         """Whether an item is in the catalogue."""
-        return item in self._known.catalogue
+        return item in self._shared.catalogue
 
     def has_user(self, user: str) -> bool:
         """Whether anything is known of a user."""
-        return user in self._known.users
+        return user in self._users
 
     def has_past(self, user: str) -> bool:
         """Whether a user ever chose anything."""
-        return user in self._known.users and len(self._known.users[user].seen.slots()) > 0
+        return user in self._users and len(self._users[user].seen.slots()) > 0
 
     @property
-    def insight(self) -> Insight:
+    def inspection(self) -> Inspection:
         """A closer look at what was learned: features by name, which are alike, which have changed."""
-        return Insight(self._known)
+        return Inspection(self._shared, self._clock.events)
 
     # Step 0: users, items and context variables come, change and go
 
     def put_user(self, user: str, attributes: Mapping[str, Any] | None = None) -> None:
         """Add a user, or give one other attributes. What was learned of the id stays."""
-        given, features = self._described_user(user, attributes)
-        self._known.put_user(user, {name: frozen(raw) for name, raw in given.items()}, features)
+        self.put_users([(user, attributes)])
+
+    def put_users(self, users: Iterable[tuple[str, Mapping[str, Any] | None]]) -> None:
+        """Add many users, or give them other attributes: pairs of id and attributes. All are taken, or none."""
+        described = [(user, *self._described_user(user, given)) for user, given in _pairs("users", users)]
+        self._shared.admit([feature for _, _, features in described for feature in features], self._clock)
+        for user, given, features in described:
+            self._users.put(user, {name: frozen(raw) for name, raw in given.items()}, features)
 
     def put_item(self, item: str, attributes: Mapping[str, Any] | None = None) -> None:
         """Add an item, or give one other attributes: a price changes. What was learned of the id stays."""
-        given, features = self._described_item(item, attributes)
-        self._known.put_item(item, {name: frozen(raw) for name, raw in given.items()}, features)
+        self._shared.put_items([self._described_item(item, attributes, {})], self._clock)
+
+    def put_items(self, items: Iterable[tuple[str, Mapping[str, Any] | None]]) -> None:
+        """Add many items, or give them other attributes: pairs of id and attributes. All are taken, or none."""
+        memo: ItemMemo = {}
+        described = [self._described_item(item, given, memo) for item, given in _pairs("items", items)]
+        self._shared.put_items(described, self._clock)
 
     def remove_item(self, item: str) -> None:
         """Take an item out of the catalogue and forget what was learned of its id."""
         self._slot(item)
-        self._known.remove_item(item)
+        self._shared.remove_item(item, self._clock)
 
     def forget_user(self, user: str) -> None:
         """Forget a user: attributes, history and everything learned of the id. What others share stays learned."""
         self._user(user)
-        self._known.forget_user(user)
+        self._users.forget(user)
+        self._shared.release("user", user)
 
     def add_context(self, *fields: Field) -> None:
         """Declare context fields in mid-stream."""
-        self._known.add_context(fields)
+        self._shared.take_schema(self.schema.with_context(*fields), self._clock)
 
     def extend(self, schema: Schema) -> None:
         """Take up the fields that a schema declares beyond those in use, and whether its context is open.
 
         Fields in use stay; one that is declared otherwise, or a kind that counts from the first event on, is refused.
         """
-        self._known.take_schema(self.check_extension(schema))
+        self._shared.take_schema(self.check_extension(schema), self._clock)
 
     # What would be refused
 
@@ -180,35 +202,33 @@ class Recommender:
 
     def check_item(self, item: str, attributes: Mapping[str, Any] | None = None) -> None:
         """Raise what `put_item` would raise."""
-        self._described_item(item, attributes)
+        self._described_item(item, attributes, {})
 
     def check_extension(self, schema: Schema) -> Schema:
         """The schema that `extend` would lead to; raises what it would raise."""
-        settled = self.hyperparameters
-        return extended(self.schema, schema.completed(settled.history, settled.trends, settled.neighbours))
+        own = self.hyperparameters
+        return extended(self.schema, schema.completed(own.history, own.trends, own.neighbours))
 
     def check_event(self, event: Event, coming: Mapping[str, Field] = NO_FIELDS) -> dict[str, Field]:
         """The context fields that an event would admit, after others that are coming; raises what `learn` would refuse."""
-        return self._known.encoder.admissible(_checked(event).context, coming)
+        return self._shared.encoder.admissible(_checked(event).context, coming)
 
     # Step 1: batch training
 
     def train(self, events: Iterable[Event], epochs: int | None = None) -> None:
-        """Learn from past events, given in order of time, in several reshuffled passes.
+        """Learn from past events, given in order of time, in as many reshuffled passes as there are `epochs`.
 
         Histories, what users had, and items' trends and neighbours are then as if the events had been learned one by one.
         """
         epochs = self.hyperparameters.epochs if epochs is None else _counted("epochs", epochs)
-        if not isinstance(events, Iterable):
-            raise InvalidInput(f"events must be a list of events, got {shown(events)}")
-        given = [_checked(event) for event in events]
+        given = _events(events)
         if not given:
             return
-        before = self._known.state()
+        before = self.state()
         try:
-            self._known.train(given, epochs)
+            self._clock = train(self._shared, self._users, given, epochs, self._clock)
         except BaseException:
-            self._known = Knowledge.from_state(*before)
+            self._restore(*before)
             raise
 
     # Step 2: recommend
@@ -228,35 +248,53 @@ class Recommender:
     ) -> list[Recommendation]:
         """The best n items for a user in a context, best first.
 
-        The user may be unknown, or None; `attributes` then stand in for what was never put, and for a known user they
-        take precedence in this call. Fewer than n come back where fewer are allowed.
+        The user may be unknown, or None. What the user had is left out if `exclude_seen` says so, or else the schema. Of the
+        items, `allow` names those that may come back, `deny` those that may not, and `where` asks for attributes: a mapping
+        from field to a value, or to a list of values of which an item must have one; or a function of an item's attributes.
+        Fewer than n come back where fewer are left.
         """
-        n = _counted("n", n)
-        x, asking = self._request(user, context, time, attributes)
-        catalogue, had, barred = self._known.catalogue, self._left_out(asking, exclude_seen), NOTHING_BARRED
-        if not (allow is None and deny is None and where is None):
-            barred = barred_slots(catalogue, self._known.encoder, had, allow, deny, where)
-        own, scores = self._known.scores(x, asking)
-        slots, totals = catalogue.top(scores, own, barred, had, n)
-        return list(map(_recommendation, zip(map(catalogue.ids.__getitem__, slots), totals, strict=True)))
+        request = self.encode_request(
+            user,
+            n,
+            context=context,
+            time=time,
+            attributes=attributes,
+            exclude_seen=exclude_seen,
+            allow=allow,
+            deny=deny,
+            where=where,
+        )
+        return self.recommend_batch([request])[0]
 
-    def prepared(
+    def encode_request(
         self,
         user: str | None,
-        n: int,
-        context: Mapping[str, Any] | None,
-        time: float | datetime | None,
-        attributes: Mapping[str, Any] | None,
-        exclude_seen: bool | None,
-    ) -> Prepared:
-        """A request that is to be answered with others, before anything changes."""
-        x, asking = self._request(user, context, time, attributes)
-        excluded = self.schema.exclude_seen if exclude_seen is None else exclude_seen
-        return Prepared(x, asking, _counted("n", n), excluded)
+        n: int = 10,
+        *,
+        context: Mapping[str, Any] | None = None,
+        time: float | datetime | None = None,
+        attributes: Mapping[str, Any] | None = None,
+        exclude_seen: bool | None = None,
+        allow: Iterable[str] | None = None,
+        deny: Iterable[str] | None = None,
+        where: Predicate | None = None,
+    ) -> EncodedRequest:
+        """What `recommend` would answer, checked and encoded, for `recommend_batch`. It holds until anything changes."""
+        n, excluded = _counted("n", n), NOTHING_EXCLUDED
+        request = self._request(user, context, time, attributes, exclude_seen)
+        if not (allow is None and deny is None and where is None):
+            excluded = excluded_slots(self._shared.catalogue, self._shared.encoder, allow, deny, where)
+        return request._replace(n=n, excluded=excluded)
 
-    def recommend_prepared(self, prepared: Sequence[Prepared]) -> list[list[tuple[str, float]]]:
-        """What `recommend` answers to each of several requests, nothing having changed since they were prepared."""
-        return best_of_all(self._known, prepared) if prepared else []
+    def recommend_batch(self, requests: Sequence[EncodedRequest]) -> list[list[Recommendation]]:
+        """What `recommend` answers to each of several requests; items' vectors are read once for all of them."""
+        if not requests:
+            return []
+        name = self._shared.catalogue.ids.__getitem__
+        return [
+            [_recommendation((name(slot), score)) for slot, score in best]
+            for best in self._shared.scorer.top(requests, self._clock.events)
+        ]
 
     def rank(
         self,
@@ -268,21 +306,19 @@ class Recommender:
         attributes: Mapping[str, Any] | None = None,
         exclude_seen: bool | None = None,
     ) -> Rank:
-        """Where an item stands for a user: among all items, less what the user had, and itself."""
+        """Where an item stands for a user: among all items, less what the user had (`exclude_seen`), and itself."""
         slot = self._slot(item)
-        x, asking = self._request(user, context, time, attributes)
-        seen = self._left_out(asking, exclude_seen)
-        barred = barred_slots(self._known.catalogue, self._known.encoder, seen, None, None, None)
-        own, scores = self._known.scores(x, asking)
-        return self._known.catalogue.rank(scores, own, barred, slot)
+        request = self._request(user, context, time, attributes, exclude_seen)
+        return self._shared.scorer.rank(request, slot, self._clock.events)
 
     def rank_by(self, user: str | None, item: str, *scores: Doubles) -> list[Rank]:
         """Where an item would stand for a user by other scores, each an array with a number for every `place`."""
-        slot = self._slot(item)
-        asking = NOBODY if user is None else self._known.users.get(checked_id("user", user), NOBODY)
-        catalogue = self._known.catalogue
-        barred = barred_slots(catalogue, self._known.encoder, self._left_out(asking, None), None, None, None)
-        return [catalogue.rank_by(own, barred, slot) for own in scores]
+        slot, catalogue = self._slot(item), self._shared.catalogue
+        state = self._users.of(None if user is None else checked_id("user", user))
+        excluded = excluded_slots(catalogue, self._shared.encoder, None, None, None)
+        if self.schema.exclude_seen:
+            excluded[state.seen.slots()] = 1
+        return [Rank(*rank_by(own, catalogue.live(), excluded, slot)) for own in scores]
 
     def predict(
         self,
@@ -295,8 +331,8 @@ class Recommender:
     ) -> float:
         """The score of one item for a user in a context."""
         slot = self._slot(item)
-        x, asking = self._request(user, context, time, attributes)
-        return self._known.machine.predict(self._known.with_item(x, slot, asking))
+        request = self._request(user, context, time, attributes, False)
+        return self._shared.scorer.score(request, slot, self._clock.events)
 
     def explain(
         self,
@@ -307,33 +343,93 @@ class Recommender:
         time: float | datetime | None = None,
         attributes: Mapping[str, Any] | None = None,
     ) -> Explanation:
-        """The linear and pairwise terms whose sum is the score of an item for a user in a context."""
-        slot = self._slot(item)
-        request, asking = self._request(user, context, time, attributes)
-        x, machine = self._known.with_item(request, slot, asking), self._known.machine
-        owners = [machine.vocabulary.owner(int(column)) for column in x.column]
-        names = [f"{field}={value}" if value else field for field, value in owners]
-        return explained(machine.parameters.theta, machine.rule.sign, x, names)
+        """The linear and pairwise terms of the score of an item for a user in a context.
+
+        The score has the digits that `recommend` and `predict` give it; the terms add up to it but for float32's rounding.
+        """
+        slot, shared = self._slot(item), self._shared
+        request = self._request(user, context, time, attributes, False)
+        own = shared.catalogue.features(slot, self._clock.events, request.history)
+        score = shared.scorer.score(request, slot, self._clock.events)
+        return explained(shared.machine, request.x, own, score)
 
     # Step 3: learn
 
-    def learn(self, event: Event) -> None:
-        """Learn from one event, now. Users, items and context fields that are new are admitted on the way."""
-        self._known.learn(_checked(event))
+    def learn(self, events: Event | Iterable[Event], *, position: int | None = None) -> None:
+        """Learn from an event, now; or from many, in their order. What is new about them is admitted on the way.
 
-    def observe(self, event: Event) -> None:
-        """Remember an event without learning from it: it is part of the user's past, and the parameters stay."""
-        self._known.observe(_checked(event))
+        The position is that of the event in a log; without one, events are numbered as they come. What is drawn for an
+        event depends on it, so a log that is replayed leads to the same bits. Of many events, all are learned or none.
+        """
+        if isinstance(events, Event):
+            self._learn(events, self._clock.at(self._checked_position(position)))
+        elif position is not None:
+            raise InvalidInput(f"position must be left out for many events, got {shown(position)}; use replay for a log")
+        else:
+            self._learn_many(events)
+
+    def observe(self, event: Event, *, position: int | None = None) -> None:
+        """Remember an event without learning from it: it is part of the user's past, and the parameters stay.
+
+        The `position` is that of `learn`.
+        """
+        clock, shared = self._clock.at(self._checked_position(position)), self._shared
+        state = self._users.of(_checked(event).user)
+        _, _, slot = shared.admit_columns(event, self._users.features(event.user), clock)
+        shared.catalogue.count(slot, self._users.recent_slots(state.recent), clock.events)
+        self._users.remember(event, slot)
+        shared.commit()
+        self._clock = clock.after()
+
+    def replay(self, events: Sequence[tuple[int, Event]]) -> None:
+        """Learn `events` of a log, each with its position; one whose update diverges is observed, as when it came."""
+        coming, last = dict[str, Field](), self._clock.position
+        for position, event in events:
+            if _checked(event).context:
+                coming |= self.check_event(event, coming)
+            if type(position) is not int or position <= last:
+                raise InvalidInput(f"position must be a whole number beyond {last}, got {shown(position)}")
+            last = position
+        self._clock = learn_or_observe(self._shared, self._users, events, self._clock)
+
+    def _learn(self, event: Event, clock: Clock) -> None:
+        shared, users = self._shared, self._users
+        transaction, state = shared.begin(event), users.of(event.user)
+        kept = users.kept(state)
+        x, slot = shared.admit_event(event, kept, [] if kept is not None else users.features(event.user), clock)
+        if not shared.learn(x, slot, users.history(state), clock):
+            shared.rollback(transaction, clock)
+            raise Diverged(shared.machine.divergence(f"event of user {event.user!r} with item {event.item!r}"))
+        users.remember(event, slot)
+        if transaction != (shared.encoder.schema, None) or shared.encoder.vocabulary.uncommitted:
+            shared.commit()
+        self._clock = clock.after()
+
+    def _learn_many(self, events: Iterable[Event]) -> None:
+        given = _events(events)
+        coming: dict[str, Field] = {}
+        for event in given:
+            if event.context:
+                coming |= self.check_event(event, coming)
+        self._clock = learn_all(self._shared, self._users, given, self._clock)
+
+    def _checked_position(self, position: int | None) -> int | None:
+        if position is not None and (isinstance(position, bool) or not isinstance(position, int)):
+            raise InvalidInput(f"position must be a whole number, got {shown(position)}")
+        if position is not None and position <= self._clock.position:
+            message = f"position must be beyond the last one, {self._clock.position}, got {position}"
+            raise InvalidInput(f"{message}; a log is learned in its order, and every line once")
+        return position
 
     # What survives
 
     def save(self, path: str | Path) -> None:
-        """Write everything to a file. Loaded again, it goes on with the same bits as if it had never stopped."""
+        """Write everything to a file at `path`. Loaded again, it goes on with the same bits as if it had never stopped."""
         write_snapshot(path, *self.state())
 
     @classmethod
     def load(cls, path: str | Path) -> "Recommender":
-        """The recommender that `save` wrote."""
+        """The recommender that `save` wrote to `path`."""
         document, arrays = read_snapshot(path)
         try:
             return cls.from_state(document, arrays)
@@ -342,44 +438,55 @@ class Recommender:
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Everything, as one JSON document and named arrays. Equal states behave equally for ever after."""
-        return self._known.state()
+        document, arrays = self._shared.state()
+        users, user_arrays = self._users.state()
+        document |= {"users": users, "events": self._clock.events, "position": self._clock.position}
+        return document, arrays | {f"users.{name}": array for name, array in user_arrays.items()}
 
     @classmethod
     def from_state(cls, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> "Recommender":
         """The inverse of `state`."""
         recommender = cls.__new__(cls)
         try:
-            recommender._known = Knowledge.from_state(document, arrays)
+            recommender._restore(document, arrays)
         except NOT_WHAT_IT_SHOULD_BE as error:
             raise InvalidSnapshot(f"this does not hold a recommender ({error!r}); use an older one") from error
         return recommender
 
+    def _restore(self, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        parts = parts_of(arrays, "model", "catalogue", "users")
+        shared = SharedModel.from_state(document, parts)
+        users = UserStates(shared.encoder, shared.catalogue)
+        users.restore(document["users"], parts["users"])
+        clock = Clock(int(document["position"]), int(document["events"]))
+        if (parts["catalogue"]["counted_at"] > clock.events).any():
+            raise ValueError("a trend has a clock of the future")
+        self._shared, self._users, self._clock = shared, users, clock
+
     def _described_user(self, user: str, attributes: Mapping[str, Any] | None) -> tuple[Mapping[str, Any], Features]:
         given = checked_names(f"user {checked_id('user', user)!r}", {} if attributes is None else attributes)
-        return given, self._known.encoder.describe_user(user, given)
+        return given, self._shared.encoder.describe_user(user, given)
 
-    def _described_item(self, item: str, attributes: Mapping[str, Any] | None) -> tuple[Mapping[str, Any], Features]:
-        given = checked_names(f"item {checked_id('item', item)!r}", {} if attributes is None else attributes)
-        return given, self._known.encoder.describe_item(item, given)
+    def _described_item(self, item: str, attributes: Mapping[str, Any] | None, memo: ItemMemo) -> DescribedItem:
+        checked_id("item", item)
+        if not attributes and (attributes is None or isinstance(attributes, Mapping)):
+            return DescribedItem(item, {}, ())
+        if type(attributes) is not dict or any(type(name) is not str for name in attributes):
+            checked_names(f"item {item!r}", attributes)
+        described = self._shared.encoder.describe_item(item, attributes, memo)
+        return DescribedItem(item, {name: frozen(raw) for name, raw in attributes.items()}, described)
 
     def _slot(self, item: str) -> int:
-        if not isinstance(item, str) or item not in self._known.catalogue:
+        if not isinstance(item, str) or item not in self._shared.catalogue:
             checked_id("item", item)
             raise UnknownId(f"item {item!r} is not in the catalogue; put_item({item!r}, …) first")
-        return self._known.catalogue.slot(item)
+        return self._shared.catalogue.slot(item)
 
-    def _user(self, user: str) -> User:
-        if not isinstance(user, str) or user not in self._known.users:
+    def _user(self, user: str) -> UserState:
+        if not isinstance(user, str) or user not in self._users:
             checked_id("user", user)
             raise UnknownId(f"user {user!r} is not known; put_user({user!r}, …) first")
-        return self._known.users[user]
-
-    def _left_out(self, user: User, exclude_seen: bool | None) -> Integers:
-        """The slots of what the user had, where that is to be excluded."""
-        if not isinstance(exclude_seen, bool | None):
-            raise InvalidInput(f"exclude_seen must be true, false or left out, got {shown(exclude_seen)}")
-        excluded = self.schema.exclude_seen if exclude_seen is None else exclude_seen
-        return user.seen.slots() if excluded else NOBODY.seen.slots()
+        return self._users[user]
 
     def _request(
         self,
@@ -387,18 +494,41 @@ class Recommender:
         context: Mapping[str, Any] | None,
         time: float | datetime | None,
         attributes: Mapping[str, Any] | None,
-    ) -> tuple[Sparse, User]:
-        asking = NOBODY if user is None else self._known.users.get(checked_id("user", user), NOBODY)
+        exclude_seen: bool | None,
+    ) -> EncodedRequest:
+        state = self._users.of(None if user is None else checked_id("user", user))
         given = {} if context is None else checked_names("context", context)
         if attributes is not None:
             checked_names(f"user {user!r}", attributes)
-        return self._known.request(asking, user or "", given, checked_time(time), attributes), asking
+        if not isinstance(exclude_seen, bool | None):
+            raise InvalidInput(f"exclude_seen must be true, false or left out, got {shown(exclude_seen)}")
+        x = self._users.request(state, user or "", given, checked_time(time), attributes)
+        exclude = self.schema.exclude_seen if exclude_seen is None else exclude_seen
+        return EncodedRequest(x, self._users.history(state), exclude_seen=exclude)
 
 
 def _checked(event: object) -> Event:
     if not isinstance(event, Event):
         raise InvalidInput(f"event must be an Event, got {shown(event)}; write Event(user=…, item=…)")
     return event
+
+
+def _events(events: object) -> list[Event]:
+    if not isinstance(events, Iterable):
+        raise InvalidInput(f"events must be a list of events, got {shown(events)}")
+    return [_checked(event) for event in events]
+
+
+def _pairs(what: str, given: object) -> list[tuple[str, Mapping[str, Any] | None]]:
+    if isinstance(given, Mapping):
+        given = given.items()
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise InvalidInput(f"{what} must be pairs of id and attributes, got {shown(given)}")
+    pairs = list(given)
+    for pair in pairs:
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise InvalidInput(f"{what} must be pairs of id and attributes, got {shown(pair)} among them")
+    return [(name, attributes) for name, attributes in pairs]
 
 
 def _counted(what: str, value: object) -> int:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from coldstream.errors import InvalidSnapshot
 from coldstream.files import atomic
 
-FORMAT, VERSION = "coldstream-snapshot", 2
+FORMAT, VERSION = "coldstream-snapshot", 3
 
 # What NumPy, zipfile and zlib raise for a file that is not what it should be.
 NOT_WHAT_IT_SHOULD_BE = (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError)

@@ -5,98 +5,201 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coldstream.arrays import Flags, Floats, Integers, Longs
+from coldstream.arrays import Doubles, Flags, Floats, Integers, Longs
 from coldstream.catalogue.catalogue import Catalogue
-from coldstream.catalogue.contrast import Batch, Draws, Ties, ties_before
-from coldstream.catalogue.shapes import Items, Person, Trends
-from coldstream.catalogue.ties import TIES
-from coldstream.catalogue.trends import replay_touches
+from coldstream.catalogue.cross_features import CROSS_FEATURES
+from coldstream.catalogue.learning import CrossFeatures, TrainingBatch, cross_features_before, learn_epoch
+from coldstream.catalogue.negative_sampling import NegativeDraw
+from coldstream.catalogue.neighbours import count_neighbours
+from coldstream.catalogue.shapes import Items, ScanRows, Trends, UserHistory
+from coldstream.catalogue.trends import replay_choices
+from coldstream.errors import Diverged
+from coldstream.events.clock import Clock
+from coldstream.events.event import Event
 from coldstream.features.sparse import Sparse, joined
-from coldstream.features.users import Seen
-from coldstream.model.compiled import direct
+from coldstream.model.compiled import unchecked_entry
+from coldstream.model.keyed_random import key_of, shuffled
+from coldstream.shared_model import SharedModel
+from coldstream.user_states import Seen, UserStates
 
-_ties_before = direct(ties_before)
+_cross_features_before = unchecked_entry(cross_features_before)
+
+
+class Epochs(NamedTuple):
+    """All that epochs over a batch need, and what is to be known after them."""
+
+    batch: TrainingBatch
+    orders: list[Integers]
+    draws: list[NegativeDraw]
+    cross_features: list[CrossFeatures]
+    replay: "Replay"
+    clock: Clock
+
+
+def train(shared: SharedModel, users: UserStates, events: Sequence[Event], epochs: int, clock: Clock) -> Clock:
+    """Epochs over events in order of time; the clock after them. Where it raises, what it changed has to be restored."""
+    encoded = collected(shared, users, events, epochs, clock)
+    machine, own, items = shared.machine, shared.machine.parameters, shared.catalogue.items
+    # The paper adapts λ in the stream only; the per-field λ has no start worth keeping.
+    rule = machine.rule._replace(adapt=shared.hyperparameters.regularization != "paper")
+    for order, drawn, cross in zip(encoded.orders, encoded.draws, encoded.cross_features, strict=True):
+        failed = learn_epoch(own.rows, own.optimizer, rule, items, drawn, encoded.batch, cross, order)
+        if failed >= 0:
+            event = events[order[failed]]
+            raise Diverged(machine.divergence(f"training on event of user {event.user!r} with item {event.item!r}"))
+    last = encoded.clock.position
+    own.rows.touched_at[own.rows.touched_at > last] = last  # later epochs draw by positions beyond it
+    own.changes += 1
+    shared.catalogue.adopt(encoded.replay.trends, encoded.replay.rows)
+    return encoded.clock
+
+
+def collected(shared: SharedModel, users: UserStates, events: Sequence[Event], epochs: int, clock: Clock) -> Epochs:
+    """Events admitted, remembered and counted in order of time; what is left is to learn them, and to adopt the trends."""
+    batch = _Collected(shared, users)
+    start, total = clock, shared.catalogue.items.trends.unchosen_total.copy()
+    for event in events:  # in order: a context is what was known before its event
+        clock = clock.at(None)
+        batch.add(event, clock)
+        clock = clock.after()
+    items, machine = shared.catalogue.items, shared.machine
+    machine.parameters.make_room(shared.most_touched(max(len(x.column) for x in batch.contexts)))
+    # With the newcomers of before: the replay lets items in again, in time.
+    before = _copied(items, total)
+    slots, came = np.array(batch.slots, np.int32), np.array(batch.came, np.uint8)
+    replay = replayed(before, slots, came, start.events)
+    encoded = batch_of(items, batch.contexts, slots, np.array(batch.users, np.int32), batch.seen(), replay)
+    key, n = key_of(machine.seed, "training"), len(events)
+    orders = [shuffled(key_of(machine.seed, "epoch", str(start.position), str(epoch)), n) for epoch in range(epochs)]
+    draws = [shared.draw(start.position + 1 + epoch * n)._replace(key=key) for epoch in range(epochs)]
+    crossed = count_in_order(shared.catalogue, encoded, slots, batch, came, orders, draws)
+    return Epochs(encoded, orders, draws, crossed, replay, clock)
+
+
+class _Collected:
+    """Events as they are admitted, one after the other."""
+
+    def __init__(self, shared: SharedModel, users: UserStates) -> None:
+        self._shared, self._states = shared, users
+        self.contexts: list[Sparse] = []
+        self.slots: list[int] = []
+        self.came: list[bool] = []
+        self.recent: list[Integers] = []
+        self.users: list[int] = []
+        self.before: list[Seen] = []
+        """What each user had before the batch."""
+        self._numbers: dict[str, int] = {}
+
+    def add(self, event: Event, clock: Clock) -> None:
+        shared, users = self._shared, self._states
+        self.came.append(event.item not in shared.catalogue)
+        state = users.of(event.user)
+        if event.user not in self._numbers:
+            self._numbers[event.user] = len(self.before)
+            self.before.append(Seen(*state.seen.distinct()))
+        x, slot = shared.admit_event(event, None, users.features(event.user), clock)
+        shared.commit()
+        self.contexts.append(x)
+        self.slots.append(slot)
+        self.users.append(self._numbers[event.user])
+        self.recent.append(users.recent_slots(state.recent))
+        users.remember(event, slot)
+
+    def seen(self) -> list[Integers]:
+        """What each user had in the end."""
+        return [self._states[user].seen.slots() for user in self._numbers]
 
 
 class Replay(NamedTuple):
     """What the trends were during a batch, and what they are after it."""
 
     trends: Trends
+    rows: ScanRows
     level: Floats  # (n, H): of the item, after each event
-    guess: Floats  # (n, H): of a newcomer, before each
+    prior: Floats  # (n, H): of a newcomer, before each
     clock: int  # of the first event
 
 
-def replayed(trends: Trends, slots: Integers, came: Flags, clock: int) -> Replay:
-    """Count a batch for the trends in order of time, on these trends; `came` says which items came with their event."""
-    level, guess = (np.zeros((len(slots), len(trends.rate)), np.float32) for _ in range(2))
-    if len(trends.rate):
-        replay_touches(trends, slots, came, clock, level, guess)
-    return Replay(trends, level, guess, clock)
+def _copied(items: Items, unchosen_total: Doubles) -> Items:
+    """Items whose trends can be counted without changing these."""
+    own = {name: getattr(items.rows, name).copy() for name in ("level", "counted_at", "unchosen")}
+    trends = items.trends
+    counted = trends._replace(unchosen_total=unchosen_total, newcomers=trends.newcomers.copy(), prior=trends.prior.copy())
+    return items._replace(rows=items.rows._replace(**own), trends=counted)
+
+
+def replayed(items: Items, slots: Integers, came: Flags, clock: int) -> Replay:
+    """Count a batch for the trends in order of time, on these items; `came` says which of them came with their event."""
+    trends, rows = items.trends, items.rows
+    level, prior = (np.zeros((len(slots), len(trends.rate)), np.float32) for _ in range(2))
+    replay_choices(trends, rows, items.position[slots], came, clock, level, prior)
+    return Replay(trends, rows, level, prior, clock)
 
 
 def batch_of(
-    items: Items, contexts: Sequence[Sparse], slots: Integers, users: Integers, had: Sequence[Integers], replay: Replay
-) -> Batch:
-    """Events in order of time, encoded once: contexts, item slots, user numbers, and what each user had in the end."""
-    return Batch(
+    items: Items, contexts: Sequence[Sparse], slots: Integers, users: Integers, seen: Sequence[Integers], replay: Replay
+) -> TrainingBatch:
+    """Events in order of time, encoded once: contexts, items, user numbers, and what each user had in the end."""
+    positions = items.position[slots]
+    return TrainingBatch(
         offset=_offsets([len(context.column) for context in contexts]),
         x=joined(*contexts),
-        slot=slots,
+        position=positions,
         user=users,
-        had_offset=_offsets([len(slots_had) for slots_had in had]),
-        had=np.concatenate(had),
-        touch_offset=_offsets(np.bincount(slots, minlength=len(items.own)).tolist()),
-        touch=np.argsort(slots, kind="stable").astype(np.int32),
+        seen_offset=_offsets([len(own) for own in seen]),
+        seen=np.concatenate(seen),
+        touch_offset=_offsets(np.bincount(positions, minlength=items.size).tolist()),
+        touch=np.argsort(positions, kind="stable").astype(np.int32),
         level=replay.level,
-        guess=replay.guess,
+        prior=replay.prior,
         clock=replay.clock,
     )
 
 
-class Users(NamedTuple):
-    """The users of a batch before it, and what each event found of them."""
-
-    pasts: Sequence[Integers]  # by event: the last items whose neighbours count
-    seen: Sequence[Seen]  # by user: what each had before the batch; counted on
-
-
 def count_in_order(
-    catalogue: Catalogue, batch: Batch, users: Users, came: Flags, orders: Sequence[Integers], draws: Sequence[Draws]
-) -> list[Ties]:
-    """Count a batch for the neighbours in order of time; for each epoch, what tied its candidates to the users by then.
+    catalogue: Catalogue,
+    batch: TrainingBatch,
+    slots: Integers,
+    collected: _Collected,
+    came: Flags,
+    orders: Sequence[Integers],
+    draws: Sequence[NegativeDraw],
+) -> list[CrossFeatures]:
+    """Count a batch in order of time; for each epoch, its candidates' cross features by then.
 
     Whatever order an epoch runs in, no event sees its own future. Draws are keyed, so they are known before.
     """
-    found = [_Found() for _ in orders]
-    if catalogue.has_neighbours:
-        chosen = catalogue.items.neighbours.chosen
-        chosen[batch.slot[came > 0]] = -1  # not live before their event, though users may have had them in an earlier life
-        positions = [np.argsort(order).tolist() for order in orders]
-        for e, (slot, user) in enumerate(zip(batch.slot.tolist(), batch.user.tolist(), strict=True)):
-            if came[e]:
-                chosen[slot] = 0
-            past, seen = users.pasts[e], users.seen[user]
-            avoided = batch.had[batch.had_offset[user] : batch.had_offset[user + 1]]
-            person = Person(past, seen.slots(), seen.times())
+    found, neighbours = [_Found() for _ in orders], catalogue.has_neighbours
+    choices = catalogue.items.choices
+    choices[slots[came > 0]] = -1  # not live before their event, though users may have had them in an earlier life
+    places = [np.argsort(order).tolist() for order in orders] if neighbours else []
+    for e, (slot, user) in enumerate(zip(slots.tolist(), batch.user.tolist(), strict=True)):
+        if came[e]:
+            choices[slot] = 0
+        recent, seen = collected.recent[e], collected.before[user]
+        if neighbours:
+            excluded = batch.seen[batch.seen_offset[user] : batch.seen_offset[user + 1]]
+            history = UserHistory(recent, seen.slots(), seen.times())
+            catalogue.make_room(len(recent))
+            items, position = catalogue.items, int(batch.position[e])
             for epoch, drawn in enumerate(draws):
-                own = Draws(drawn.key, drawn.event + positions[epoch][e], drawn.negatives, drawn.avoids)
-                found[epoch].add(*_ties_before(catalogue.items, own, slot, avoided, person))
-            catalogue.count_neighbours(slot, past)
-            chosen = catalogue.items.neighbours.chosen
-            seen.add(slot)
-    return [own.ties(len(batch.slot)) for own in found]
+                own = drawn._replace(position=drawn.position + places[epoch][e])
+                found[epoch].add(*_cross_features_before(items, own, position, excluded, history))
+            count_neighbours(items.neighbours, choices, slot, recent)
+        choices[slot] += 1
+        seen.add(slot)
+    return [own.all(len(slots)) for own in found]
 
 
 class _Found:
-    """Ties as they are found, event by event. Many small arrays become one now and then: they weigh more than they hold."""
+    """Cross features as they are found, event by event. Many small arrays become one now and then: they weigh much."""
 
     _MANY = 1024
 
     def __init__(self) -> None:
         self._counts: list[int] = []
         self._candidates = [np.zeros(0, np.int32)]
-        self._values = [np.zeros((0, TIES), np.float32)]
+        self._values = [np.zeros((0, CROSS_FEATURES), np.float32)]
 
     def add(self, candidate: Integers, value: Floats) -> None:
         """Those of the next event."""
@@ -108,10 +211,10 @@ class _Found:
             self._candidates[last:] = [np.concatenate(self._candidates[last:])]
             self._values[last:] = [np.concatenate(self._values[last:])]
 
-    def ties(self, events: int) -> Ties:
+    def all(self, events: int) -> CrossFeatures:
         """All of them."""
         counts = self._counts or [0] * events
-        return Ties(_offsets(counts), np.concatenate(self._candidates), np.concatenate(self._values))
+        return CrossFeatures(_offsets(counts), np.concatenate(self._candidates), np.concatenate(self._values))
 
 
 def _offsets(counts: Sequence[int]) -> Longs:

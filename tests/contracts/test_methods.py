@@ -13,11 +13,11 @@ from coldstream.baselines.markov import Markov
 from coldstream.baselines.popularity import Popularity
 from coldstream.baselines.random import Random
 from coldstream.baselines.recent_popularity import DecayedPopularity, WindowedPopularity
-from coldstream.catalogue.ranking import Rank
 from coldstream.evaluation.method import Method
 from coldstream.evaluation.methods import parse_method
 from coldstream.evaluation.workload import Workload
 from coldstream.events.stream import Stream
+from coldstream.scoring.ranking import Rank
 
 BASELINES: dict[str, Callable[[bool, int], Method]] = {
     "random": lambda repeats, seed: Baseline(Random(seed), repeats),

@@ -41,7 +41,8 @@ class Twin:
             case "schema":
                 self.recommender.extend(Schema.from_document(line["schema"]))
             case "event":
-                self.recommender.learn(Event(line["user"], line["item"], line["time"], line.get("context", {})))
+                event = Event(line["user"], line["item"], line["time"], line.get("context", {}))
+                self.recommender.learn(event, position=self.position)
             case "item":
                 self.recommender.put_item(line["id"], line["attributes"])
             case "user":

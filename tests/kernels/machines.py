@@ -35,6 +35,7 @@ class Pair:
         self.kernel.parameters.grow(COLUMNS, FIELDS)
         self.kernel.parameters.make_room(100)
         theta = self.kernel.parameters.theta
+        self.at = 0
         theta.w0[0] = 0.1 * rng.normal() if hyperparameters.intercept else 0.0
         theta.w[:COLUMNS] = 0.3 * rng.normal(size=COLUMNS) if hyperparameters.linear else 0.0
         theta.V[:COLUMNS] = 0.3 * rng.normal(size=(COLUMNS, hyperparameters.factors))
@@ -49,8 +50,9 @@ class Pair:
         )
 
     def learn_kernel(self, context: Mapping[int, float], items: Sequence[Mapping[int, float]], target: float) -> bool:
-        p = self.kernel.parameters
-        return learn(p.theta, p.memory, self.kernel.rule, vector(context), candidates_of(items), target)
+        p, x, candidates = self.kernel.parameters, vector(context), candidates_of(items)
+        self.at += 1
+        return learn(p.rows, p.optimizer, self.kernel.rule, x, candidates, target, self.at)
 
     def learn(self, context: Mapping[int, float], items: Sequence[Mapping[int, float]], target: float = 1.0) -> None:
         assert self.learn_kernel(context, items, target)
@@ -59,15 +61,15 @@ class Pair:
         self._faint |= {(g, part) for g, H in self.twin.H.items() for part in (0, 1) if abs(H[part]) < 1e-6}
 
     def assert_equal(self, tolerance: float = 2e-4) -> None:
-        ours, memory, twin = self.theta64(), self.kernel.parameters.memory, self.twin
+        ours, state, twin = self.theta64(), self.kernel.parameters.optimizer, self.twin
         close = {"rtol": tolerance, "atol": tolerance}
         np.testing.assert_allclose(ours.w0, twin.theta.w0, **close)
         np.testing.assert_allclose(ours.w, twin.theta.w, **close)
         np.testing.assert_allclose(ours.V, twin.theta.V, **close)
-        np.testing.assert_allclose(memory.lambda0[0], twin.lambda0, **close)
+        np.testing.assert_allclose(state.lambda0[0], twin.lambda0, **close)
         for group in twin.lambda_w:
             if (group, 0) not in self._faint:
-                np.testing.assert_allclose(memory.lambda_w[group], twin.lambda_w[group], **close)
+                np.testing.assert_allclose(state.lambda_w[group], twin.lambda_w[group], **close)
             if (group, 1) not in self._faint:
-                np.testing.assert_allclose(memory.lambda_V[group], twin.lambda_V[group], **close)
-        assert (memory.position == -1).all()
+                np.testing.assert_allclose(state.lambda_V[group], twin.lambda_V[group], **close)
+        assert (state.place == -1).all()

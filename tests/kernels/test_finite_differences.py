@@ -10,7 +10,7 @@ from coldstream.config import Hyperparameters
 from coldstream.model import reference
 
 LOSSES = ["squared", "logistic", "softmax", "bpr"]
-PAIRS = ["j>i", "j>=i"]
+PAIRS = ["across", "j>i", "j>=i"]
 H = 1e-6
 
 CONTEXT = {0: 1.0, 1: -0.5, 3: 0.7}
@@ -71,10 +71,11 @@ def test_parameters(loss: str, pairs: str, penalty: float) -> None:
     np.testing.assert_array_equal(after.V[[2, 4]], before.V[[2, 4]])
 
 
+@pytest.mark.parametrize("pairs", PAIRS)
 @pytest.mark.parametrize("loss", LOSSES)
-def test_adagrad(loss: str) -> None:
+def test_adagrad(loss: str, pairs: str) -> None:
     """A first AdaGrad step divides each coordinate's gradient by its own size."""
-    h = hyperparameters(loss, "j>i", optimizer="adagrad", learning_rate=0.01)
+    h = hyperparameters(loss, pairs, optimizer="adagrad", learning_rate=0.01)
     pair = Pair(h)
     before = pair.theta64()
     g = numeric_gradient(before, h, 0.7).V
@@ -126,13 +127,13 @@ def test_the_papers_lambda(loss: str, pairs: str) -> None:
         numeric_slope(start, fixed, lambda machine, d, f=f: move_lambda_V(machine, d, factor=f)) for f in range(h.factors)
     ]
     assert pair.learn_kernel(CONTEXT, ITEMS, 0.7)
-    memory = pair.kernel.parameters.memory
-    assert (memory.lambda0[0], memory.lambda_w[0]) == pytest.approx((0.5, 0.4))  # nothing was learned before
+    state = pair.kernel.parameters.optimizer
+    assert (state.lambda0[0], state.lambda_w[0]) == pytest.approx((0.5, 0.4))  # nothing was learned before
     assert pair.learn_kernel(LATER_CONTEXT, LATER_ITEMS, 0.4)
     step = {"rtol": 2e-3, "atol": 3e-5}
-    np.testing.assert_allclose((0.5 - memory.lambda0[0]) / eta, slope0, **step)
-    np.testing.assert_allclose((0.4 - memory.lambda_w[0]) / eta, slope_w, **step)
-    np.testing.assert_allclose((0.3 - memory.lambda_V[0]) / eta, slope_f, **step)
+    np.testing.assert_allclose((0.5 - state.lambda0[0]) / eta, slope0, **step)
+    np.testing.assert_allclose((0.4 - state.lambda_w[0]) / eta, slope_w, **step)
+    np.testing.assert_allclose((0.3 - state.lambda_V[0]) / eta, slope_f, **step)
     assert max(map(abs, slope_f)) > 1e-4  # the test can fail
 
 
@@ -145,8 +146,8 @@ def test_lambda_per_field(loss: str, pairs: str) -> None:
     pair = Pair(h)
     start = pair.theta64()
     assert pair.learn_kernel(CONTEXT, ITEMS, 0.7)
-    memory = pair.kernel.parameters.memory
-    np.testing.assert_allclose(memory.lambda_V, 0.3)
+    state = pair.kernel.parameters.optimizer
+    np.testing.assert_allclose(state.lambda_V, 0.3)
     assert pair.learn_kernel(LATER_CONTEXT, LATER_ITEMS, 0.4)
 
     class Still(reference.Machine):
@@ -164,11 +165,11 @@ def test_lambda_per_field(loss: str, pairs: str) -> None:
 
     for group in set(FIELD_OF):
         for part, move, penalty, now in (
-            (0, move_lambda_w, 0.4, memory.lambda_w[group]),
-            (1, move_lambda_V, 0.3, memory.lambda_V[group, 0]),
+            (0, move_lambda_w, 0.4, state.lambda_w[group]),
+            (1, move_lambda_V, 0.3, state.lambda_V[group, 0]),
         ):
             expected = slope(move, group)
-            size = np.sqrt(memory.scale[part, group])  # after one step the root mean square is |H| itself
+            size = np.sqrt(state.penalty_mean_square[part, group])  # after one step the root mean square is |H| itself
             np.testing.assert_allclose(size, abs(expected), rtol=5e-3, atol=2e-5)
             if abs(expected) > 1e-4:
                 assert now == pytest.approx(penalty * np.exp(-0.01 * np.sign(expected)), rel=1e-5)

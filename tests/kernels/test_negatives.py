@@ -1,29 +1,42 @@
-"""Negatives: uniform over what could have been chosen, and a function of (seed, event number) alone."""
+"""Negatives: uniform over what could have been chosen, and a function of (seed, event's position) alone."""
 
 import numpy as np
 
 from coldstream import Recommender, Schema
-from coldstream.catalogue.contrast import Draws, _draw
+from coldstream.catalogue.negative_sampling import NegativeDraw
+from coldstream.catalogue.negative_sampling import draw as _draw
+from coldstream.catalogue.shapes import Items
 from coldstream.model.compiled import kernel
-from coldstream.model.counter import key_of
+from coldstream.model.keyed_random import key_of
 
 
 @kernel
-def draw(items, draws, positive, had, slots):
-    return _draw(items, draws, positive, had, slots)
+def draw(items, draws, positive, seen, positions):
+    return _draw(items, draws, positive, seen, positions)
 
 
-def catalogue(n: int):
+def catalogue(n: int) -> Items:
     recommender = Recommender(Schema(), "paper")
     for item in range(n):
         recommender.put_item(f"i{item}")
-    return recommender._known.catalogue.items
+    return recommender._shared.catalogue.items
 
 
-def drawn(items, event: int, positive: int, had: list[int], negatives: int = 20, seed: int = 1) -> list[int]:
-    slots = np.empty(negatives + 1, np.int32)
-    found = draw(items, Draws(key_of(seed, "negatives"), event, negatives, True), positive, np.array(had, np.int32), slots)
-    return slots[:found].tolist()
+def drawn(
+    items: Items,
+    event: int,
+    positive: int,
+    seen: list[int],
+    negatives: int = 20,
+    seed: int = 1,
+    exclude_seen: bool = True,
+) -> list[int]:
+    """Slots of the positive and of what was drawn against it."""
+    positions = np.empty(negatives + 1, np.int32)
+    draws = NegativeDraw(key_of(seed, "negatives"), event, negatives, exclude_seen)
+    found = draw(items, draws, int(items.position[positive]), np.array(seen, np.int32), positions)
+    assert not items.marked.any()  # whoever marks slots next finds none marked
+    return items.rows.slot[positions[:found]].tolist()
 
 
 def test_neither_the_positive_nor_what_the_user_had() -> None:
@@ -33,6 +46,29 @@ def test_neither_the_positive_nor_what_the_user_had() -> None:
         assert positive == 4
         assert len(negatives) == 20
         assert not {1, 2, 3, 4, 29} & set(negatives)
+
+
+def test_what_the_user_had_can_be_drawn_where_people_choose_again() -> None:
+    items = catalogue(30)
+    found = [drawn(items, event, 4, [1, 2, 3, 29], exclude_seen=False) for event in range(200)]
+    assert {positive for positive, *_ in found} == {4}
+    assert {slot for _, *negatives in found for slot in negatives} == set(range(30)) - {4}
+
+
+def test_items_are_told_by_slot_wherever_they_lie() -> None:
+    """Where items have gone and come back, positions and slots differ; who had an item had its slot."""
+    recommender = Recommender(Schema(), "paper")
+    for item in range(30):
+        recommender.put_item(f"i{item}")
+    for item in (0, 1, 4, 7):
+        recommender.remove_item(f"i{item}")
+    for item in (4, 0):
+        recommender.put_item(f"i{item}")
+    items = recommender._shared.catalogue.items
+    assert items.rows.slot[: items.size].tolist() != list(range(items.size))
+    found = [drawn(items, event, 4, [1, 2, 3, 29]) for event in range(300)]
+    assert {positive for positive, *_ in found} == {4}
+    assert {slot for _, *negatives in found for slot in negatives} == set(range(30)) - {1, 7} - {2, 3, 4, 29}
 
 
 def test_uniform_over_the_rest() -> None:

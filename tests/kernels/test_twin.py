@@ -23,23 +23,26 @@ events = st.tuples(contexts, st.lists(items, min_size=3, max_size=5), st.sampled
 def test_predict(pairs: str, x: dict[int, float], seed: int) -> None:
     pair = Pair(Hyperparameters(factors=3, pairs=pairs), seed)
     theta, rule = pair.kernel.parameters.theta, pair.kernel.rule
-    expected = reference.score(pair.theta64(), x, pairs)
-    assert predict(theta, rule.sign, vector(x)) == pytest.approx(expected, rel=1e-4, abs=1e-4)
+    expected = reference.score(pair.theta64(), x, {}, pairs)
+    assert predict(theta, rule.pairs, vector(x)) == pytest.approx(expected, rel=1e-4, abs=1e-4)
 
 
-@pytest.mark.parametrize("pairs", ["j>i", "j>=i"])
+@pytest.mark.parametrize("pairs", ["across", "j>i", "j>=i"])
 @given(context=contexts, item=items)
 def test_parts_fold_into_the_whole(pairs: str, context: dict[int, float], item: dict[int, float]) -> None:
     pair = Pair(Hyperparameters(factors=5, pairs=pairs))
-    theta, sign = pair.kernel.parameters.theta, pair.kernel.rule.sign
+    theta, code = pair.kernel.parameters.theta, pair.kernel.rule.pairs
     q, z = np.empty(5, np.float32), np.empty(5, np.float32)
-    score = theta.w0[0] + fold(theta, sign, vector(context), q) + fold(theta, sign, vector(item), z) + q @ z
-    assert score == pytest.approx(reference.score(pair.theta64(), {**context, **item}, pairs), rel=1e-4, abs=1e-4)
+    score = theta.w0[0] + fold(theta, code, vector(context), q) + fold(theta, code, vector(item), z) + q @ z
+    assert score == pytest.approx(reference.score(pair.theta64(), context, item, pairs), rel=1e-4, abs=1e-4)
 
 
 CONFIGURATIONS = list(
     itertools.product(
-        ["squared", "logistic", "softmax", "bpr"], ["sgd", "adagrad"], ["fixed", "paper", "per-field"], ["j>i", "j>=i"]
+        ["squared", "logistic", "softmax", "bpr"],
+        ["sgd", "adagrad"],
+        ["fixed", "paper", "per-field"],
+        ["across", "j>i", "j>=i"],
     )
 )
 
@@ -105,7 +108,7 @@ def test_the_per_field_lambda_stays_in_its_bounds(start: float, bound: float) ->
     pair = Pair(h)
     for n in range(12):
         pair.learn({0: 1.0, 1: 1.0}, [{5: 1.0}], target=float(n % 2))
-    low, high = pair.kernel.parameters.memory.lambda_V.min(), pair.kernel.parameters.memory.lambda_V.max()
+    low, high = pair.kernel.parameters.optimizer.lambda_V.min(), pair.kernel.parameters.optimizer.lambda_V.max()
     assert 1e-8 <= low <= high <= 100
     assert bound in (low, high)
     pair.assert_equal()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from coldstream import Diverged, FactorizationMachine
+from coldstream import Diverged, FactorizationMachine, InvalidInput
 
 
 def test_regression_learns_an_interaction() -> None:
@@ -58,5 +58,26 @@ def test_divergence_leaves_the_machine_as_it_was() -> None:
 
 
 def test_ranking_losses_take_no_targets() -> None:
-    with pytest.raises(ValueError, match="'squared' or 'logistic'"):
+    for loss in ("softmax", "bpr"):
+        with pytest.raises(InvalidInput, match="'squared' or 'logistic'"):
+            FactorizationMachine("default", pairs="j>i", loss=loss).learn_one({"a": 1.0}, 1.0)
+
+
+def test_a_plain_sample_has_no_two_sides_to_pair() -> None:
+    machine = FactorizationMachine("predictor", pairs="across")
+    for action in (lambda: machine.learn_one({"a": 1.0}, 1.0), lambda: machine.predict_one({"a": 1.0})):
+        with pytest.raises(InvalidInput, match="pairs must be 'j>i' or 'j>=i' for plain samples, got 'across'"):
+            action()
+    assert len(machine.vocabulary) == machine.samples == 0
+    with pytest.raises(InvalidInput, match="plain samples"):
         FactorizationMachine("default").learn_one({"a": 1.0}, 1.0)
+
+
+def test_samples_are_counted_and_stamp_what_they_touch() -> None:
+    machine = FactorizationMachine(seed=1, factors=3)
+    for x in ({"a": 1.0}, {"b": 1.0}, {"a": 2.0, "c": "x"}):
+        machine.learn_one(x, 1.0)
+    assert machine.samples == 3
+    touched_at = machine.parameters.rows.touched_at
+    columns = [machine.vocabulary.find(n, value) for n, value in enumerate(["", "", "=x"])]
+    assert touched_at[columns].tolist() == [2, 1, 2]

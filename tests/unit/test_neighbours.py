@@ -1,4 +1,4 @@
-"""Neighbours are counts of pairs, and what ties an item to a user's past follows from them."""
+"""Neighbours are counts of pairs, and the cross features of a user and an item follow from them."""
 
 import math
 from collections import Counter
@@ -11,22 +11,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from coldstream import Again, Event, Follows, Id, InvalidInput, Recommender, Schema, Together
-from coldstream.catalogue.neighbours import (
-    count_choice,
-    neighbours_of,
-    restored,
-    state,
-    take_out,
-    with_room,
-    with_slot,
-)
-from coldstream.catalogue.shapes import Person
-from coldstream.catalogue.ties import ties
-from coldstream.features.users import Seen
+from coldstream import Again, Event, Follows, Id, InvalidInput, InvalidSnapshot, Recommender, Schema, Together
+from coldstream.catalogue.combinations import CombinationTable
+from coldstream.catalogue.cross_features import cross_features
+from coldstream.catalogue.learning import count_choice
+from coldstream.catalogue.neighbours import count_neighbours, neighbours_of, restored, state, take_out, with_room, with_slots
+from coldstream.catalogue.scan_order import ScanOrder
+from coldstream.catalogue.shapes import Items, Neighbours, UserHistory
+from coldstream.catalogue.trends import trends_of
+from coldstream.user_states import Seen
 
 SLOTS = 40
 ALL = np.array([0, 1, 2], np.int32)
+
+
+def items_of(neighbours: Neighbours, choices: np.ndarray) -> Items:
+    """A catalogue that has nothing but neighbours, as kernels see it."""
+    order = ScanOrder(0, 0, 0)
+    for slot in range(SLOTS):
+        order.append(slot, -1)
+    registered_at, marked = np.arange(SLOTS), np.zeros(SLOTS, np.uint8)
+    combinations, no_column = CombinationTable().view(), np.zeros(0, np.int32)
+    own = (order.rows, order.position, choices, registered_at, marked, combinations, no_column, trends_of([], []))
+    return Items(SLOTS, *own, neighbours)
 
 
 class Rows:
@@ -35,7 +42,7 @@ class Rows:
     def __init__(self, most: int) -> None:
         self.most = most
         self.rows: list[list[list[int]]] = [[] for _ in range(SLOTS)]  # [partner, together, follows]
-        self.chosen = [0] * SLOTS
+        self.choices = [0] * SLOTS
 
     def entry(self, slot: int, partner: int) -> list[int] | None:
         return next((entry for entry in self.rows[slot] if entry[0] == partner), None)
@@ -58,25 +65,25 @@ class Rows:
 
     def count(self, slot: int, past: list[int]) -> None:
         for other in past:
-            if self.chosen[other] >= 0:
+            if self.choices[other] >= 0:
                 self.meet(slot, other)
                 if other != slot:
                     self.meet(other, slot)
-        if past and self.chosen[past[-1]] >= 0:
+        if past and self.choices[past[-1]] >= 0:
             self.entry(past[-1], slot)[2] += 1
-        self.chosen[slot] += 1
+        self.choices[slot] += 1
 
     def take_out(self, slot: int) -> None:
         for partner, _, _ in list(self.rows[slot]):
             if partner != slot:
                 self.drop(partner, slot)
         self.rows[slot] = []
-        self.chosen[slot] = -1
+        self.choices[slot] = -1
 
-    def ties(self, past: list[int], slot: int) -> tuple[float, float]:
+    def cross_features(self, past: list[int], slot: int) -> tuple[float, float]:
         last = self.entry(past[-1], slot) if past else None
         met = [(other, self.entry(other, slot)) for other in past]
-        cosines = [e[1] / math.sqrt(max(self.chosen[o], 1) * max(self.chosen[slot], 1)) for o, e in met if e is not None]
+        cosines = [e[1] / math.sqrt(max(self.choices[o], 1) * max(self.choices[slot], 1)) for o, e in met if e is not None]
         return math.log1p(last[2]) if last else 0.0, math.sqrt(sum(cosines))
 
 
@@ -87,41 +94,37 @@ class Counting(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.twin, self.rows = Rows(self.most), neighbours_of(ALL, self.most)
-        for slot in range(SLOTS):
-            self.rows = with_slot(self.rows, slot)
-        self.rows.chosen[:SLOTS] = 0
+        self.twin, self.rows = Rows(self.most), with_slots(neighbours_of(ALL, self.most), SLOTS)
+        self.choices = np.zeros(SLOTS, np.int32)
 
     @rule(slot=st.integers(0, SLOTS - 1), past=st.lists(st.integers(0, SLOTS - 1), max_size=5, unique=True))
     def count(self, slot: int, past: list[int]) -> None:
-        if self.twin.chosen[slot] >= 0:
+        if self.twin.choices[slot] >= 0:
             self.rows = with_room(self.rows, len(past))
-            count_choice(self.rows, slot, np.array(past, np.int32))
+            count_choice(items_of(self.rows, self.choices), slot, np.array(past, np.int32), 0)
             self.twin.count(slot, past)
 
     @rule(slot=st.integers(0, SLOTS - 1))
     def remove(self, slot: int) -> None:
         take_out(self.rows, slot)
+        self.choices[slot] = -1
         self.twin.take_out(slot)
 
     @rule(slot=st.integers(0, SLOTS - 1))
     def put_again(self, slot: int) -> None:
-        if self.twin.chosen[slot] < 0:
-            self.rows.chosen[slot] = self.twin.chosen[slot] = 0
+        if self.twin.choices[slot] < 0:
+            self.choices[slot] = self.twin.choices[slot] = 0
 
     @rule()
     def reload(self) -> None:
         saved = state(self.rows, SLOTS)
-        empty = neighbours_of(ALL, self.most)
-        for slot in range(SLOTS):
-            empty = with_slot(empty, slot)
-        live = np.flatnonzero(saved["chosen"] >= 0).astype(np.int32)
-        self.rows = restored(empty, SLOTS, live, saved)
+        live = np.flatnonzero(self.choices >= 0).astype(np.int32)
+        self.rows = restored(with_slots(neighbours_of(ALL, self.most), SLOTS), SLOTS, live, saved)
 
     @invariant()
     def rows_are_the_definitions(self) -> None:
         saved = state(self.rows, SLOTS)
-        assert saved["chosen"].tolist() == self.twin.chosen
+        assert self.choices.tolist() == self.twin.choices
         assert saved["partners"].tolist() == [len(row) for row in self.twin.rows]
         entries = zip(saved["partner"].tolist(), saved["together"].tolist(), saved["follows"].tolist(), strict=True)
         assert [list(entry) for entry in entries] == [entry for row in self.twin.rows for entry in row]
@@ -138,15 +141,13 @@ TestCounting, TestCountingWide = Counting.TestCase, CountingWide.TestCase
 
 def test_room_is_used_again() -> None:
     """Items that come and go, each with a row that grows and is taken out, take no more room than those of one round."""
-    rows, used = neighbours_of(ALL, 37), []
-    for slot in range(SLOTS):
-        rows = with_slot(rows, slot)
+    rows, used = with_slots(neighbours_of(ALL, 37), SLOTS), []
     for _ in range(5):
-        rows.chosen[:SLOTS] = 0
+        choices = np.zeros(SLOTS, np.int32)
         for slot in range(SLOTS):
             for other in range(slot):
                 rows = with_room(rows, 1)
-                count_choice(rows, slot, np.array([other], np.int32))
+                count_neighbours(rows, choices, slot, np.array([other], np.int32))
         for slot in range(SLOTS):
             take_out(rows, slot)
         used.append(int(rows.used[0]))
@@ -158,22 +159,23 @@ def test_room_is_used_again() -> None:
     st.lists(st.integers(0, SLOTS - 1), max_size=6, unique=True),
     st.lists(st.tuples(st.integers(0, SLOTS - 1), st.integers(1, 5)), max_size=50),
 )
-def test_ties_follow_the_definition(chosen: list[int], past: list[int], entries: list[tuple[int, int]]) -> None:
+def test_cross_features_follow_the_definition(chosen: list[int], past: list[int], entries: list[tuple[int, int]]) -> None:
     had, times = [slot for slot, _ in entries], [n for _, n in entries]
-    twin, rows = Rows(20), neighbours_of(ALL, 20)
-    for slot in range(SLOTS):
-        rows = with_slot(rows, slot)
-    rows.chosen[:] = 0
+    twin, rows, choices = Rows(20), with_slots(neighbours_of(ALL, 20), SLOTS), np.zeros(SLOTS, np.int32)
     for n, slot in enumerate(chosen):
         before = list(dict.fromkeys(chosen[max(0, n - 4) : n]))
         rows = with_room(rows, len(before))
-        count_choice(rows, slot, np.array(before, np.int32))
+        count_choice(items_of(rows, choices), slot, np.array(before, np.int32), n)
         twin.count(slot, before)
-    person = Person(np.array(past, np.int32), np.array(had, np.int32), np.array(times, np.int32))
-    found = ties(rows, person, np.arange(SLOTS, dtype=np.int32))
+    items = items_of(rows, choices)
+    history = UserHistory(np.array(past, np.int32), np.array(had, np.int32), np.array(times, np.int32))
+    found = cross_features(items, history, np.arange(SLOTS, dtype=np.int32))
+    assert not items.marked.any()  # whoever marks slots next finds none marked
     again = [math.log1p(sum(n for slot_had, n in zip(had, times, strict=True) if slot_had == slot)) for slot in range(SLOTS)]
-    expected = [(*twin.ties(past, slot), again[slot]) for slot in range(SLOTS)]
+    expected = [(*twin.cross_features(past, slot), again[slot]) for slot in range(SLOTS)]
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    few = np.array([7, 3, 39, 3, 0], np.int32)  # in any order, twice, and whoever else is asked for
+    np.testing.assert_array_equal(cross_features(items, history, few), found[few])
 
 
 def listener(**options: object) -> Recommender:
@@ -185,9 +187,9 @@ def listener(**options: object) -> Recommender:
 
 
 def value_of(recommender: Recommender, user: str, item: str, field: str) -> float:
-    known = recommender._known
-    x = known.with_item(known.encoder.encode([]), known.catalogue.slot(item), known.users[user])
-    column = known.encoder.vocabulary.find(known.encoder.vocabulary.fields.index(field), "")
+    shared, users = recommender._shared, recommender._users
+    x = shared.catalogue.features(shared.catalogue.slot(item), recommender.events, users.history(users[user]))
+    column = shared.encoder.vocabulary.find(shared.encoder.vocabulary.fields.index(field), "")
     return float(x.value[x.column == column].sum())
 
 
@@ -215,20 +217,20 @@ def test_a_removed_item_leaves_no_trace_among_neighbours() -> None:
     recommender.remove_item("i1")  # the last item of c
     recommender.learn(Event("c", "i2"))
     recommender.put_item("i1")
-    assert state(recommender._known.catalogue.items.neighbours, 30)["partners"].sum() == 0
+    assert state(recommender._shared.catalogue.items.neighbours, 30)["partners"].sum() == 0
 
 
 def test_observing_remembers_and_learns_nothing() -> None:
     recommender = listener()
     for n in range(20):
         recommender.learn(Event("u", f"i{n % 5}"))
-    before = recommender._known.machine.parameters.theta
+    before = recommender._shared.machine.parameters.theta
     weights, factors = before.w.copy(), before.V.copy()
     follows = value_of(recommender, "u", "i1", "item.follows")
     recommender.observe(Event("u", "i0"))
     recommender.observe(Event("u", "i1"))
     recommender.observe(Event("u", "i0"))
-    theta = recommender._known.machine.parameters.theta
+    theta = recommender._shared.machine.parameters.theta
     np.testing.assert_array_equal(theta.w[: len(weights)], weights)
     np.testing.assert_array_equal(theta.V[: len(factors)], factors)
     assert recommender.events == 23
@@ -281,7 +283,7 @@ def test_repeats_count_once_in_a_window() -> None:
     recommender = listener()
     for item in ["i1", "i1", "i1", "i2"]:
         recommender.learn(Event("u", item))
-    rows = state(recommender._known.catalogue.items.neighbours, 3)
+    rows = state(recommender._shared.catalogue.items.neighbours, 3)
     pairs = dict(
         zip(zip(np.repeat(range(3), rows["partners"]), rows["partner"], strict=True), rows["together"], strict=True)
     )
@@ -295,5 +297,5 @@ def test_a_snapshot_with_neighbours_that_are_not_mutual_is_refused() -> None:
         recommender.learn(Event("u", two))
     document, arrays = recommender.state()
     arrays["catalogue.partner"][0] = 20
-    with pytest.raises(ValueError, match="mutual"):
-        type(recommender._known).from_state(document, arrays)
+    with pytest.raises(InvalidSnapshot, match="mutual"):
+        Recommender.from_state(document, arrays)

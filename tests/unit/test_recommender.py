@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 from coldstream import (
+    Again,
     Categories,
     Category,
     Event,
+    Follows,
     Hyperparameters,
     Id,
     LastAttribute,
@@ -20,6 +22,7 @@ from coldstream import (
     Recommender,
     Schema,
     TimePart,
+    Together,
     Trend,
 )
 from conftest import bits
@@ -67,29 +70,76 @@ def test_reading_never_writes() -> None:
     assert bits(recommender) == before
 
 
+@pytest.mark.parametrize("pairs", ["across", "j>i", "j>=i"])
 @pytest.mark.parametrize("preset", PRESETS)
-def test_an_explanation_adds_up_to_the_score(preset: str) -> None:
-    recommender = filled(preset)
+def test_an_explanation_adds_up_to_the_score(preset: str, pairs: str) -> None:
+    recommender = filled(preset, pairs=pairs)
     for user in ("u1", "u5", "nobody"):
         for item, score in recommender.recommend(user, context={"device": "tv"}, time=7200.0):
             explanation = recommender.explain(user, item, context={"device": "tv"}, time=7200.0)
-            assert explanation.score == math.fsum(term.value for term in explanation.terms)
-            assert explanation.score == pytest.approx(score, rel=1e-4, abs=1e-5)
+            assert explanation.score == score == recommender.predict(user, item, context={"device": "tv"}, time=7200.0)
+            assert explanation.score == pytest.approx(math.fsum(t.value for t in explanation.terms), rel=1e-5, abs=1e-6)
             assert {len(term.features) for term in explanation.terms} <= {0, 1, 2}
             assert len(set(explanation.terms)) == len(explanation.terms)
     names = {name for term in recommender.explain("u1", "i1", time=0.0).terms for name in term.features}
     assert {"user.id=u1", "item.id=i1", "user.age", "item.genre=b", "context.hour=0"} <= names
 
 
+@pytest.mark.parametrize(
+    ("pairs", "within", "itself"), [("across", False, False), ("j>i", True, False), ("j>=i", True, True)]
+)
+def test_an_explanation_has_the_pairs_that_interact(pairs: str, within: bool, itself: bool) -> None:
+    explanation = filled(pairs=pairs).explain("u1", "i1", context={"device": "tv"}, time=7200.0)
+    found = [term.features for term in explanation.terms if len(term.features) == 2]
+    linear = [name for term in explanation.terms if len(term.features) == 1 for name in term.features]
+    of_items = {name for name in linear if name.startswith("item.")}
+    assert any((one in of_items) != (other in of_items) for one, other in found)
+    assert any(one != other and (one in of_items) == (other in of_items) for one, other in found) == within
+    assert any(one == other for one, other in found) == itself
+    assert len({frozenset(pair) for pair in found}) == len(found)
+
+
+@pytest.mark.parametrize("item_id", [True, False])
+@pytest.mark.parametrize("pairs", ["across", "j>i", "j>=i"])
+def test_an_explanation_adds_up_where_everything_counts(pairs: str, item_id: bool) -> None:
+    """Trends that interact, cross features, numbers that some items lack, items that went and came back."""
+    counted = [Trend("hot", 5, linear=False), Trend("warm", 30, linear=False), Trend("long", 90)]
+    crossed = [Follows(), Together(length=3), Again()]
+    attributes = [Category("shop"), Categories("genre", normalize=True), Number("price"), Number("size")]
+    schema = Schema(item=[Id()] * item_id + attributes + counted + crossed, exclude_seen=False)
+    recommender = Recommender(schema, seed=3, factors=5, negatives=4, pairs=pairs)
+    for n in range(700):  # more than one block of the scan
+        genre = ["abc"[n % 3], "de"[n % 2]][: n % 3]
+        recommender.put_item(f"i{n}", {"shop": n % 7, "genre": genre} | ({"price": n / 100} if n % 2 else {}))
+    rng = np.random.default_rng(1)
+    for n in range(150):
+        recommender.learn(Event(f"u{rng.integers(4)}", f"i{rng.integers(12) * 50}"))
+        if n % 30 == 29:
+            recommender.remove_item(f"i{n // 30 * 100}")
+            recommender.put_item(f"i{n // 30 * 100}", {"shop": 3})
+    for user in ("u0", "u3", "nobody"):
+        listed = dict(recommender.recommend(user, 700))
+        assert len(listed) == 700
+        for item in ("i0", "i50", "i100", "i400", "i550", "i1", "i699"):
+            explanation = recommender.explain(user, item)
+            assert explanation.score == listed[item] == recommender.predict(user, item)
+            terms = [term.value for term in explanation.terms]
+            assert explanation.score == pytest.approx(math.fsum(terms), rel=1e-5, abs=1e-6 * max(map(abs, terms)))
+
+
 def test_a_known_user_outranks_with_what_was_learned() -> None:
-    """Two kinds of users, two kinds of items: after a short stream each gets its own."""
-    recommender = Recommender(Schema(exclude_seen=False), seed=1, factors=8)
-    for n in range(200):
-        kind = n % 2
-        recommender.learn(Event(f"{'ab'[kind]}{n % 7}", f"{'xy'[kind]}{n % 5}"))
-    for kind in (0, 1):
-        best = recommender.recommend(f"{'ab'[kind]}{2 + kind}", 5)
-        assert all(r.item.startswith("xy"[kind]) for r in best)
+    """Two kinds of users, two kinds of items: after a short stream each gets its own, but for bad luck with the draws."""
+    right = 0
+    for seed in range(10):
+        recommender = Recommender(Schema(exclude_seen=False), seed=seed, factors=8)
+        for n in range(200):
+            kind = n % 2
+            recommender.learn(Event(f"{'ab'[kind]}{n % 7}", f"{'xy'[kind]}{n % 5}"))
+        for kind in (0, 1):
+            best = recommender.recommend(f"{'ab'[kind]}{2 + kind}", 5)
+            assert all(r.item.startswith("xy"[kind]) for r in best[:3])
+            right += sum(r.item.startswith("xy"[kind]) for r in best)
+    assert right >= 98  # of a hundred places
 
 
 def test_cold_start_uses_attributes() -> None:
@@ -119,6 +169,38 @@ def test_items_can_be_put_again_with_other_attributes() -> None:
     assert {item for item in before if before[item] != after[item]} == {"i3"}
     assert recommender.item("i3")["price"] == 900.0
     assert recommender.items() == [f"i{n}" for n in range(12)]
+
+
+def test_many_at_once_are_as_if_put_one_by_one() -> None:
+    schema = Schema(
+        user=[Id(), Category("job")],
+        item=[Id(), Category("shop"), Categories("genre", normalize=True), Number("price"), Number("size", bins=(2, 4))],
+        context=[LastItem(), LastAttribute("last_shop", of="shop")],
+    )
+    shops, genres = [1, True, "1", "true", "", 0, False], [["a", "b"], ["b", "a"], [1, "a"], [True, "a"], ["a"], [], ("b",)]
+    items = [
+        (
+            f"i{n % 23}",
+            {"shop": shops[n % 7], "genre": genres[n // 2 % 7], "price": [1, 1.0, -0.0, 0.1][n % 4], "size": n % 6},
+        )
+        for n in range(40)
+    ]
+    items += [("bare", None), ("empty", {}), ("i3", {"shop": "1"}), ("i3", None)]
+    users = [(f"u{n % 5}", {"job": shops[n % 7]}) for n in range(12)]
+    together, apart = Recommender(schema, seed=1, factors=3), Recommender(schema, seed=1, factors=3)
+    for recommender in (together, apart):
+        recommender.put_item("i5", {"shop": "before"})
+        recommender.learn(Event("u1", "i5"))
+    together.put_items(items)
+    together.put_users(users)
+    for item, attributes in items:
+        apart.put_item(item, attributes)
+    for user, attributes in users:
+        apart.put_user(user, attributes)
+    assert bits(together) == bits(apart)
+    for recommender in (together, apart):
+        recommender.learn(Event("u1", "i3"))
+    assert together.recommend("u2", 30) == apart.recommend("u2", 30)
 
 
 def test_what_is_returned_is_a_copy() -> None:
@@ -154,9 +236,9 @@ def test_who_had_an_item_still_had_it_when_it_comes_back() -> None:
 
 
 def own_vector(recommender: Recommender, field: str, value: str) -> np.ndarray:
-    vocabulary = recommender._known.encoder.vocabulary
+    vocabulary = recommender._shared.encoder.vocabulary
     column = vocabulary.find(vocabulary.fields.index(field), value)
-    theta = recommender._known.machine.parameters.theta
+    theta = recommender._shared.machine.parameters.theta
     return np.concatenate([[theta.w[column]], theta.V[column]])
 
 
@@ -167,11 +249,11 @@ def test_a_forgotten_user_is_a_stranger() -> None:
     assert "u1" not in recommender.users()
     assert recommender.recommend("u1", 12) == recommender.recommend("stranger", 12) == stranger
     assert "u1" not in repr(recommender.state()[0])
-    np.testing.assert_array_equal(recommender._known.machine.parameters.theta.V[released_column(recommender)], 0)
+    np.testing.assert_array_equal(recommender._shared.machine.parameters.theta.V[released_column(recommender)], 0)
 
 
 def released_column(recommender: Recommender) -> int:
-    return recommender._known.encoder.vocabulary._gaps[0]
+    return recommender._shared.encoder.vocabulary._gaps[0]
 
 
 def test_seen_items_are_excluded_by_default_and_on_request() -> None:
@@ -215,14 +297,14 @@ def test_filters() -> None:
 
 def test_a_new_context_field_is_admitted_in_mid_stream() -> None:
     recommender = filled()
-    parameters = recommender._known.machine.parameters.columns
+    parameters = recommender._shared.machine.parameters.columns
     before = recommender.recommend("u1", context={"weather": "sunny"})
     assert before == recommender.recommend("u1")  # nobody has heard of weather yet
     for n in range(200):
         weather = ["sunny", "rainy"][n % 2]
         recommender.learn(Event(f"u{n % 6}", ["i1", "i2"][n % 2], 1e6, {"weather": weather, "tags": ["x", "y"]}))
     assert [field.name for field in recommender.schema.context][-2:] == ["weather", "tags"]
-    assert recommender._known.machine.parameters.columns >= parameters + 4
+    assert recommender._shared.machine.parameters.columns >= parameters + 4
     both = ["i1", "i2"]  # others may never have been negatives: the users had them
     sunny, rainy = (recommender.recommend("u7", 1, context={"weather": w}, allow=both)[0].item for w in ("sunny", "rainy"))
     assert (sunny, rainy) == ("i1", "i2")
@@ -243,8 +325,8 @@ def test_history_is_strictly_before_the_event() -> None:
     recommender.put_item("b", {"genre": ["z"]})
 
     def history(user: str) -> dict[str, float]:
-        x, _ = recommender._request(user, None, None, None)
-        owners = [recommender._known.encoder.vocabulary.owner(column) for column in x.column]
+        x = recommender._request(user, None, None, None, None).x
+        owners = [recommender._shared.encoder.vocabulary.owner(column) for column in x.column]
         return {f"{field}={value}": float(weight) for (field, value), weight in zip(owners, x.value, strict=True)}
 
     recommender.learn(Event("u", "a", 0.0))
@@ -313,6 +395,7 @@ def test_numpy_values_are_values() -> None:
 def test_presets_and_hyperparameters() -> None:
     paper, default = Recommender(SCHEMA, "paper").hyperparameters, Recommender(SCHEMA).hyperparameters
     assert (paper.loss, paper.negatives, paper.optimizer, paper.regularization) == ("squared", 0, "sgd", "paper")
+    assert (paper.pairs, default.pairs) == ("j>i", "across")
     assert paper.rank == "closest-to-1"
     assert (default.loss, default.optimizer, default.regularization) == ("softmax", "adagrad", "per-field")
     assert default.rank == "highest"
@@ -359,7 +442,7 @@ def test_positive_only_learns_without_negatives(loss: str) -> None:
     for event in stream(50):
         recommender.learn(Event(event.user, event.item))
     assert recommender.events == 50
-    assert recommender._known.machine.parameters.theta.w0[0] > 0
+    assert recommender._shared.machine.parameters.theta.w0[0] > 0
 
 
 def test_a_user_who_had_everything_has_nothing_to_contrast() -> None:

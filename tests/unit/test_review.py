@@ -1,5 +1,6 @@
 """What a fresh pair of eyes found once: each stays found."""
 
+import math
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -68,18 +69,19 @@ def test_a_refused_event_leaves_no_trace_in_the_catalogue(item: str, unchanged: 
     unchanged(recommender, Diverged, lambda: recommender.learn(Event("u", item, context={"n": 1e9, "tags": ["z"]})))
 
 
+@pytest.mark.parametrize("pairs", ["across", "j>i", "j>=i"])
 @pytest.mark.parametrize("magnitude", [2e3, 1e5, 1e8])
-def test_numbers_that_nobody_scaled_are_scored_exactly(magnitude: float) -> None:
+def test_numbers_that_nobody_scaled_are_scored_exactly(magnitude: float, pairs: str) -> None:
     schema = Schema(user=[Id(), Number("age")], item=[Id(), Number("price"), Number("year")])
-    recommender = Recommender(schema, seed=1, history=0)
+    recommender = Recommender(schema, seed=1, history=0, pairs=pairs)
     recommender.put_user("u", {"age": magnitude / 3})
     for n in range(40):
         recommender.put_item(f"i{n}", {"price": magnitude + n, "year": 2000 + n})
     for item, score in recommender.recommend("u", 40):
         explanation = recommender.explain("u", item)
         scale = 3e-6 * max(abs(term.value) for term in explanation.terms)
-        assert score == pytest.approx(explanation.score, abs=scale)
-        assert recommender.predict("u", item) == pytest.approx(explanation.score, abs=scale)
+        assert score == explanation.score == recommender.predict("u", item)
+        assert score == pytest.approx(math.fsum(term.value for term in explanation.terms), abs=scale)
 
 
 def test_history_declared_in_mid_stream_knows_the_items_that_were_there() -> None:
@@ -102,14 +104,14 @@ def test_columns_follow_the_live_items_under_churn() -> None:
         for item in ids[1:]:
             recommender.remove_item(item)
     assert len(recommender.items()) == 20
-    assert recommender._known.machine.parameters.columns < 20 * 64 + 400
+    assert recommender._shared.machine.parameters.columns < 20 + 20 + 200 + 20  # items, seasons, those of one season; some
 
 
 def test_many_feature_names_are_no_burden() -> None:
     machine = FactorizationMachine(factors=2)
     for n in range(33_000):
         machine.vocabulary.admit(machine.vocabulary.admit_field(f"word {n}"), "")
-    machine.take_up()
+    machine.start(0)
     machine.vocabulary.commit()
     machine.learn_one({"zz": 1.0, "word 7": 2.0}, 1.0)
     assert machine.vocabulary.field("zz") == 33_000
@@ -227,26 +229,54 @@ def test_damage_of_any_kind_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("catalogue.own", 2**30),
-        ("catalogue.signature", 99),
-        ("catalogue.live", -1),
-        ("catalogue.column", 2**30),
-        ("catalogue.length", 2**20),
+        ("catalogue.id_column", 2**30),
+        ("catalogue.id_column", -2),
+        ("catalogue.id_column", -1),
+        ("catalogue.combination", 99),
+        ("catalogue.combination", -1),
+        ("catalogue.slot", -1),
+        ("catalogue.slot", 99),
+        ("catalogue.slot", 8),
+        ("catalogue.combination_column", 2**30),
+        ("catalogue.combination_column", -1),
+        ("catalogue.combination_length", 2**20),
+        ("catalogue.combination_length", -1),
+        ("catalogue.combination_value", np.inf),
+        ("catalogue.number", np.nan),
+        ("catalogue.number_column", 2**30),
+        ("catalogue.number_column", -1),
+        ("catalogue.level", np.nan),
+        ("catalogue.counted_at", 2**40),
+        ("catalogue.unchosen", 1),
+        ("catalogue.choices", -1),
+        ("catalogue.choices", 0),
+        ("catalogue.prior", np.inf),
+        ("catalogue.partner", 2**20),
+        ("catalogue.partner", -1),
+        ("catalogue.partners", 2**20),
+        ("catalogue.together", -1),
         ("users.seen", 2**20),
+        ("users.seen", -1),
+        ("users.seen_times", 0),
+        ("users.seen_count", -1),
         ("model.field", 77),
         ("model.touched", 2**30),
+        ("model.touches", 2**20),
         ("model.V", np.nan),
-        ("catalogue.value", np.inf),
+        ("model.GV", np.inf),
+        ("model.lambda_w", np.nan),
     ],
 )
-def test_a_crafted_snapshot_cannot_reach_beyond_its_arrays(name: str, value: float, tmp_path: Path) -> None:
-    recommender = Recommender(Schema(item=[Id(), Category("c")]), factors=2)
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_crafted_snapshot_cannot_reach_beyond_its_arrays(name: str, value: float, place: int, tmp_path: Path) -> None:
+    recommender = Recommender(Schema(item=[Id(), Category("c"), Number("n"), Number("m")]), factors=2)
     for n in range(9):
-        recommender.put_item(f"i{n}", {"c": n % 3})
-        recommender.learn(Event("u", f"i{n}"))
+        recommender.put_item(f"i{n}", {"c": n % 3, "n": 1.0 + n, "m": 2.0 - n})
+        recommender.learn(Event(f"u{n % 2}", f"i{n}"))
     recommender.save(tmp_path / "s")
     document, arrays = read_snapshot(tmp_path / "s")
-    arrays[name].reshape(-1)[:1] = value
+    own = arrays[name].reshape(-1)
+    own[min(place, len(own) - 1)] = value
     write_snapshot(tmp_path / "s", document, arrays)
     with pytest.raises(InvalidSnapshot):
         Recommender.load(tmp_path / "s")

@@ -10,10 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_recommender import PRESETS, SCHEMA, filled, stream
 
-from coldstream import Event, InvalidSnapshot, Recommender
-from coldstream.features import users as registry
-from coldstream.features.history import Past
-from coldstream.features.users import Seen, User
+from coldstream import Event, InvalidSnapshot, Recommender, Schema
 from coldstream.snapshot import read_snapshot, write_snapshot
 from conftest import bits
 
@@ -142,11 +139,12 @@ def test_a_failed_write_leaves_the_old_snapshot(saved: Path, monkeypatch: pytest
 
 @given(st.lists(st.lists(st.integers(0, 5), max_size=12), max_size=5))
 def test_what_all_users_had_is_what_each_of_them_had(choices: list[list[int]]) -> None:
-    users = {str(n): User({}, [], Past(), Seen()) for n in range(len(choices))}
-    for user, chosen in zip(users.values(), choices, strict=True):
+    users = Recommender(Schema())._users
+    for n, chosen in enumerate(choices):
+        users.put(str(n), {}, [])
         for slot in chosen:
-            user.seen.add(slot)
-    arrays = registry.state(users)[1]
+            users[str(n)].seen.add(slot)
+    arrays = users.state()[1]
     assert arrays["seen_count"].tolist() == [len(set(chosen)) for chosen in choices]
     assert arrays["seen"].tolist() == [slot for chosen in choices for slot in sorted(set(chosen))]
     assert arrays["seen_times"].tolist() == [chosen.count(slot) for chosen in choices for slot in sorted(set(chosen))]

@@ -17,7 +17,7 @@ def test_training_remembers_as_if_learned_one_by_one() -> None:
     ours, theirs = trained.state(), learned.state()
     assert ours[0]["users"] == theirs[0]["users"]
     assert ours[0]["events"] == theirs[0]["events"] == 40
-    for name in ("catalogue.level", "catalogue.clock", "users.seen"):
+    for name in ("catalogue.level", "catalogue.counted_at", "catalogue.unchosen", "catalogue.choices", "users.seen"):
         np.testing.assert_array_equal(ours[1][name], theirs[1][name])
     trained.learn(Event("u1", "i1"))
 
@@ -54,15 +54,15 @@ def test_training_on_nothing_changes_nothing() -> None:
 def test_the_papers_lambda_adapts_in_the_stream_only() -> None:
     recommender = Recommender(Schema(), "paper", factors=4)
     recommender.train([Event(f"u{n % 3}", f"i{n % 4}") for n in range(30)], epochs=2)
-    memory = recommender._known.machine.parameters.memory
-    assert memory.lambda_w[0] == 8
-    assert (memory.lambda_V == 16).all()
+    state = recommender._shared.machine.parameters.optimizer
+    assert state.lambda_w[0] == 8
+    assert (state.lambda_V == 16).all()
     recommender.learn(Event("u1", "i1"))
     recommender.learn(Event("u1", "i1"))
-    assert 0 < abs(memory.lambda_w[0] - 8) < 1e-3  # it has a long way to go: see docs/decisions on λ's inertia
+    assert 0 < abs(state.lambda_w[0] - 8) < 1e-3  # it has a long way to go: see docs/decisions on λ's inertia
 
 
-TIES = (Follows(), Together(length=3), Again())
+CROSS_FEATURES = (Follows(), Together(length=3), Again())
 COUNTED = {
     "paper": (Schema(), "paper"),
     "default": (Schema(), "default"),
@@ -71,7 +71,7 @@ COUNTED = {
         Schema(item=(Id(), Trend("hot", 5), Trend("warm", 30, linear=False)), context=(LastItem(),)),
         "predictor",
     ),
-    "ties only": (Schema(item=(Id(), *TIES), exclude_seen=False), "predictor"),
+    "cross features only": (Schema(item=(Id(), *CROSS_FEATURES), exclude_seen=False), "predictor"),
 }
 
 

@@ -8,15 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coldstream import Event, Id, Recommender, Schema, Trend
-from coldstream.catalogue.trends import EPSILON, count_touch, enter, trend_value, trends_of
+from coldstream.catalogue.scan_order import ScanOrder
+from coldstream.catalogue.trends import EPSILON, count_trend, enter, trends_of, value_at
 from coldstream.model.compiled import kernel
+from coldstream.model.keyed_random import key_of
 
 HALF_LIVES = [2.0, 50.0]
 
 
 @kernel
-def value_of(trends, slot, h, clock):
-    return trend_value(trends, slot, h, clock)
+def value_of(trends, rows, position, h, clock):
+    return value_at(trends, rows, position, h, clock)
 
 
 def level(count: float) -> float:
@@ -28,28 +30,30 @@ def definition(touches: list[int], half_life: float, now: int) -> float:
 
 
 def newcomer(stream: list[int], came: list[int], slot: int, half_life: float, now: int) -> float:
-    """Untried items chosen over fresh untried items there were, both fading with the half-life, × half-life / log 2."""
+    """Unchosen items chosen over fresh unchosen items there were, both fading with the half-life, × half-life / log 2."""
     chosen = there = 0.0
     for t in range(now):
-        untried = [other for other in range(len(came)) if came[other] <= t and other not in stream[:t]]
-        fresh = sum(2.0 ** (-(t - came[other]) / min(HALF_LIVES)) for other in untried)
+        unchosen = [other for other in range(len(came)) if came[other] <= t and other not in stream[:t]]
+        fresh = sum(2.0 ** (-(t - came[other]) / min(HALF_LIVES)) for other in unchosen)
         worth = 2.0 ** (-(now - 1 - t) / half_life)
-        chosen, there = chosen + worth * (stream[t] in untried), there + worth * fresh
-    guess = level(chosen / (there + 1) * half_life / math.log(2)) if now else 0.0
-    return max(guess - math.log(2) / min(HALF_LIVES) * (now - came[slot]), 0)
+        chosen, there = chosen + worth * (stream[t] in unchosen), there + worth * fresh
+    prior = level(chosen / (there + 1) * half_life / math.log(2)) if now else 0.0
+    return max(prior - math.log(2) / min(HALF_LIVES) * (now - came[slot]), 0)
 
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=60), st.lists(st.integers(0, 40), min_size=6, max_size=6))
 def test_values_follow_the_definition(stream: list[int], wait: list[int]) -> None:
     # An item comes at some time, at the latest with its first event.
     came = [min(wait[slot], stream.index(slot) if slot in stream else 99) for slot in range(6)]
-    trends = trends_of(HALF_LIVES, [0, 1], False)
-    own = {"level": np.full((6, 2), -np.inf, np.float32), "clock": np.zeros(6, np.int64), "times": np.zeros(6, np.int32)}
-    trends = trends._replace(**own)
+    # They lie by position, in an order of their own.
+    trends, order = trends_of(HALF_LIVES, [0, 1]), ScanOrder(0, 0, len(HALF_LIVES))
+    for slot in (3, 0, 5, 1, 4, 2):
+        order.append(slot, slot)
+    rows, position = order.rows, order.position.tolist()
     for now, slot in enumerate(stream):
         for other in range(6):
             if came[other] == now:
-                enter(trends, other, now)
+                enter(trends, rows, position[other], now)
         for other in range(6):
             touches = [t for t, s in enumerate(stream[:now]) if s == other]
             for h, half_life in enumerate(HALF_LIVES):
@@ -59,8 +63,8 @@ def test_values_follow_the_definition(stream: list[int], wait: list[int]) -> Non
                     expected = newcomer(stream, came, other, half_life, now)
                 else:
                     continue
-                assert value_of(trends, other, h, now) == pytest.approx(expected, abs=2e-4)
-        count_touch(trends, slot, now)
+                assert value_of(trends, rows, position[other], h, now) == pytest.approx(expected, abs=2e-4)
+        count_trend(trends, rows, position[slot], now)
 
 
 def test_a_removed_item_is_no_newcomer_any_more() -> None:
@@ -68,19 +72,19 @@ def test_a_removed_item_is_no_newcomer_any_more() -> None:
     for item in ("a", "b", "c"):
         recommender.put_item(item)
 
-    def untried() -> float:
-        return float(recommender._known.catalogue.items.trends.untried[0])
+    def unchosen() -> float:
+        return float(recommender._shared.catalogue.items.trends.unchosen_total[0])
 
-    assert untried() == 3
+    assert unchosen() == 3
     recommender.learn(Event("u", "a"))
     fresh = 2.0 ** (-1 / 20)
-    assert untried() == pytest.approx(2 * fresh)
+    assert unchosen() == pytest.approx(2 * fresh)
     recommender.remove_item("b")
-    assert untried() == pytest.approx(fresh)
+    assert unchosen() == pytest.approx(fresh)
     recommender.remove_item("a")
-    assert untried() == pytest.approx(fresh)
+    assert unchosen() == pytest.approx(fresh)
     recommender.put_item("b")
-    assert untried() == pytest.approx(1 + fresh)
+    assert unchosen() == pytest.approx(1 + fresh)
 
 
 def test_newcomers_are_as_hot_as_newcomers_were() -> None:
@@ -114,7 +118,7 @@ def test_a_trend_follows_the_stream_and_lifts_what_is_hot() -> None:
     assert weight.value > 0
 
 
-def test_training_sees_trends_as_they_were_before_each_event() -> None:
+def test_training_sees_trends_as_they_were_before_each_event(monkeypatch: pytest.MonkeyPatch) -> None:
     """One epoch in order of time is the same as learning event by event, trends included."""
     schema = Schema(item=[Id(), Trend("hot", 5), Trend("warm", 40)], exclude_seen=False)
     events = [Event(f"u{n % 4}", f"i{n * n % 7}") for n in range(50)]
@@ -124,18 +128,12 @@ def test_training_sees_trends_as_they_were_before_each_event() -> None:
             recommender.put_item(f"i{n}")
         for event in events[:10]:
             recommender.learn(event)
-    known = batch._known
-    known._train_key = known._draw_key
-    import coldstream.knowledge as knowledge
-
-    original = knowledge.shuffled
-    knowledge.shuffled = lambda key, n: np.arange(n, dtype=np.int32)
-    try:
-        batch.train(events[10:], epochs=1)
-    finally:
-        knowledge.shuffled = original
+    monkeypatch.setattr("coldstream.training.shuffled", lambda key, n: np.arange(n, dtype=np.int32))
+    batch.train(events[10:], epochs=1)
+    one_by_one._shared._draw_key = key_of(2, "training")
     for event in events[10:]:
         one_by_one.learn(event)
     ours, theirs = batch.state(), one_by_one.state()
+    assert ours[0] == theirs[0]
     for name, array in ours[1].items():
         np.testing.assert_array_equal(array, theirs[1][name], err_msg=name)

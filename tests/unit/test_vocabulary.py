@@ -1,7 +1,6 @@
 """The vocabulary grows only when asked to, and can take back what it admitted."""
 
 import json
-from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -9,20 +8,16 @@ from hypothesis import strategies as st
 
 from coldstream.features.vocabulary import Vocabulary
 
-ADMIT, NEAR, RELEASE = "admit", "near", "release"
-operations = st.lists(st.tuples(st.sampled_from([ADMIT, NEAR, RELEASE]), st.integers(0, 12), st.integers(0, 2)), max_size=40)
+ADMIT, RELEASE = "admit", "release"
+operations = st.lists(st.tuples(st.sampled_from([ADMIT, RELEASE]), st.integers(0, 1), st.integers(0, 12)), max_size=40)
 
 
 def apply(vocabulary: Vocabulary, operation: tuple[str, int, int]) -> None:
-    kind, value, place = operation
+    kind, field, value = operation
     if kind == ADMIT:
-        vocabulary.admit(0, f"v{value}")
-    elif kind == NEAR:
-        vocabulary.admit_near(1, f"v{value}", place)
-    elif vocabulary.find(1, f"v{value}") is not None:
-        vocabulary.release_near(1, f"v{value}", place)
-    elif vocabulary.find(0, f"v{value}") is not None:
-        vocabulary.release(0, f"v{value}")
+        vocabulary.admit(field, f"v{value}")
+    elif vocabulary.find(field, f"v{value}") is not None:
+        vocabulary.release(field, f"v{value}")
 
 
 def fresh() -> Vocabulary:
@@ -40,14 +35,14 @@ def test_columns_are_unique_and_their_owners_known(stream: list) -> None:
         vocabulary.commit()
         known = {(f, v): vocabulary.find(f, v) for f in (0, 1) for v in map("v{}".format, range(13))}
         columns = [column for column in known.values() if column is not None]
-        assert len(columns) == len(set(columns))
+        assert len(columns) == len(set(columns)) == vocabulary.features()
         assert all(column < len(vocabulary) for column in columns)
         for (field, value), column in known.items():
             if column is not None:
                 assert vocabulary.owner(column) == ("ab"[field], value)
 
 
-@given(before=operations, after=st.lists(st.tuples(st.sampled_from([ADMIT, NEAR]), st.integers(0, 20), st.integers(0, 2))))
+@given(before=operations, after=st.lists(st.tuples(st.just(ADMIT), st.integers(0, 1), st.integers(0, 20))))
 def test_rollback_leaves_nothing(before: list, after: list) -> None:
     vocabulary = fresh()
     for operation in before:
@@ -56,19 +51,28 @@ def test_rollback_leaves_nothing(before: list, after: list) -> None:
     document = json.dumps(vocabulary.document())
     for operation in after:
         apply(vocabulary, operation)
-    vocabulary.admit(vocabulary.admit_field("c"), "new")
-    vocabulary.rollback()
+    new = vocabulary.admit(vocabulary.admit_field("c"), "new")
+    admitted = [one.column for one in vocabulary.unstarted()]
+    assert admitted[-1] == new
+    assert sorted(vocabulary.rollback()) == sorted(admitted)
     assert json.dumps(vocabulary.document()) == document
     assert vocabulary.fields == ["a", "b"]
+    assert not vocabulary.uncommitted
+    assert vocabulary.unstarted() == []
 
 
-@given(before=operations, after=operations)
-def test_a_document_goes_on_alike(before: list, after: list) -> None:
+@given(before=operations, undone=operations, after=operations)
+def test_a_document_goes_on_alike(before: list, undone: list, after: list) -> None:
+    """Whatever was admitted and taken back in between."""
     vocabulary = fresh()
     for operation in before:
         apply(vocabulary, operation)
     vocabulary.commit()
     copy = Vocabulary.from_document(json.loads(json.dumps(vocabulary.document())))
+    for operation in undone:
+        if operation[0] == ADMIT:
+            apply(vocabulary, operation)
+    vocabulary.rollback()
     for operation in after:
         apply(vocabulary, operation)
         apply(copy, operation)
@@ -79,25 +83,57 @@ def test_columns_are_reused_so_churn_does_not_grow() -> None:
     vocabulary = fresh()
     for n in range(1000):
         vocabulary.admit(0, f"user {n}")
-        vocabulary.admit_near(1, f"item {n}", n % 3)
+        vocabulary.admit(1, f"item {n}")
         if n >= 10:
             vocabulary.release(0, f"user {n - 10}")
-            vocabulary.release_near(1, f"item {n - 10}", (n - 10) % 3)
-    assert len(vocabulary) < 40
+            vocabulary.release(1, f"item {n - 10}")
+    assert len(vocabulary) <= 22
 
 
-def test_neighbours_share_runs() -> None:
+def test_the_lowest_gap_is_filled_first() -> None:
     vocabulary = fresh()
-    for n in range(400):
-        vocabulary.admit_near(1, f"v{n}", n % 4)
-    columns = [sorted(vocabulary.find(1, f"v{n}") or 0 for n in range(place, 400, 4)) for place in range(4)]
-    for run in columns:
-        assert sum(b - a == 1 for a, b in pairwise(run)) > 80
+    for n in range(6):
+        vocabulary.admit(0, f"v{n}")
+    for n in (4, 1, 3):
+        vocabulary.release(0, f"v{n}")
+    assert [vocabulary.admit(1, f"w{n}") for n in range(5)] == [1, 3, 4, 6, 7]
+
+
+def test_what_is_new_is_told_once() -> None:
+    vocabulary = fresh()
+    assert vocabulary.uncommitted  # two fields
+    vocabulary.commit()
+    assert not vocabulary.uncommitted
+    vocabulary.admit(0, "x")
+    assert vocabulary.uncommitted
+    assert [(one.column, one.field, one.value) for one in vocabulary.unstarted()] == [(0, 0, "x")]
+    vocabulary.admit(1, "y")
+    vocabulary.admit(0, "x")
+    assert [(one.column, one.field, one.value) for one in vocabulary.unstarted()] == [(1, 1, "y")]
+    assert vocabulary.unstarted() == []
+    vocabulary.commit()
+    vocabulary.admit(1, "z")
+    assert [one.value for one in vocabulary.unstarted()] == ["z"]
+
+
+def test_columns_once_found_hold_until_one_is_released() -> None:
+    vocabulary = fresh()
+    vocabulary.admit(0, "x")
+    vocabulary.commit()
+    before = vocabulary.release_count
+    vocabulary.admit(0, "y")
+    assert vocabulary.release_count == before
+    vocabulary.rollback()
+    taken_back = vocabulary.release_count
+    assert taken_back > before
+    vocabulary.release(0, "x")
+    assert vocabulary.release_count > taken_back
 
 
 def test_a_gap_has_no_owner() -> None:
     vocabulary = fresh()
     column = vocabulary.admit(0, "x")
     vocabulary.release(0, "x")
+    assert vocabulary.owner_or_none(column) is None
     with pytest.raises(IndexError):
         vocabulary.owner(column)

@@ -7,9 +7,9 @@ import numpy as np
 
 from coldstream.arrays import Doubles, Longs
 from coldstream.baselines.user_past import UserPast
-from coldstream.catalogue.ranking import Rank
 from coldstream.errors import UnknownId, shown
 from coldstream.events.event import Event
+from coldstream.scoring.ranking import Rank
 
 _NOBODY = UserPast()
 

@@ -1,1 +1,1 @@
-"""From items to scores to the best N."""
+"""The items there are: what they bring, what is counted of them, and how to learn from a choice among them."""

@@ -1,82 +1,78 @@
-"""The items there are, what they bring, and their exact scores."""
+"""The items there are, and what they bring."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coldstream.arrays import Doubles, Flags, Floats, Integers, checked_columns, frozen, grown
-from coldstream.catalogue.answers import Scan
-from coldstream.catalogue.index import Index, MaterialisedIndex, SignatureIndex
-from coldstream.catalogue.lineup import Lineup
-from coldstream.catalogue.neighbours import count_choice, restored, take_out, with_room, with_slot
+from coldstream.arrays import Flags, Integers, checked_columns, copies, frozen, grown, write_back
+from coldstream.catalogue.combinations import EMPTY, CombinationTable
+from coldstream.catalogue.cross_features import cross_features
+from coldstream.catalogue.learning import count_choice
+from coldstream.catalogue.neighbours import restored, take_out, with_room, with_slots
 from coldstream.catalogue.neighbours import state as neighbours_state
-from coldstream.catalogue.ranking import RANK_RULES, Merit, Rank, best, rank_by, rank_of
-from coldstream.catalogue.shapes import Items, Neighbours, Person, Trends
-from coldstream.catalogue.signatures import Signatures
-from coldstream.catalogue.ties import add_ties, ties
-from coldstream.catalogue.trends import NO_COUNT, count_touch, enter, leave
-from coldstream.config import RankRule
-from coldstream.features.history import Note
+from coldstream.catalogue.scan_order import ScanOrder
+from coldstream.catalogue.shapes import Items, Neighbours, ScanRows, Trends, UserHistory
+from coldstream.catalogue.trends import enter, leave, value_at
+from coldstream.features.encoder import ItemAttribute
+from coldstream.features.history import LastItemFeatures
 from coldstream.features.sparse import Sparse
-from coldstream.model.compiled import direct
-from coldstream.model.shapes import Theta
+from coldstream.model.compiled import kernel, unchecked_entry
 
-# Signatures per item. The gap between the two keeps the choice of index from flapping.
-MANY_SIGNATURES, FEW_SIGNATURES = 0.5, 0.25
-
-_best, _rank_of, _rank_by, _count_touch = direct(best), direct(rank_of), direct(rank_by), direct(count_touch)
-_add_ties, _count_choice = direct(add_ties), direct(count_choice)
+_count_choice, _enter = unchecked_entry(count_choice), unchecked_entry(enter)
 
 
-class Mark(NamedTuple):
-    """How far a catalogue had come."""
+class Layout(NamedTuple):
+    """The numbers of an item's attribute fields, by how a scan reads them."""
 
-    born: int | None  # the birth of a slot that was live once; None where the item will need a new slot
-    births: int
-    unsorted: int
-    signatures: int
-    trend: tuple[Floats, int, int] | None  # level, clock and times of that slot
-    untried: Doubles
+    categories: tuple[int, ...]
+    """Those whose values are categories: one number of a combination per item."""
+    numbers: tuple[int, ...]
+    """Those whose values are plain numbers: one number per item."""
+
+
+class Savepoint(NamedTuple):
+    """How far a catalogue had come before an item was put that was not there."""
+
+    item: str
+    registered_at: int | None  # of a slot that was live once; None where the item will need a new slot
+    arrivals: int
+    out_of_order: int
+    unchosen_total: float
 
 
 class Catalogue:
-    """Items in slots. An id keeps its slot for life, also while it is not live: users' pasts refer to it."""
+    """Items in slots. An id keeps its slot for life, also while it is not live: users' histories refer to it."""
 
-    def __init__(self, sign: float, factors: int, rank_rule: RankRule, trends: Trends, neighbours: Neighbours) -> None:
-        self._sign, self._factors, self._rank_rule = sign, factors, RANK_RULES[rank_rule]
+    def __init__(self, layout: Layout, trends: Trends, neighbours: Neighbours) -> None:
         self.ids: list[str] = []
         self.attributes: list[Mapping[str, Any]] = []
-        self.notes: list[Note] = []
-        self.longest = 0
-        """The most shared features any item has had."""
+        self.last_item_features: list[LastItemFeatures] = []
+        self.arrivals = 0
+        """How many items ever came."""
+        self.changes = 0
+        """How often items came, changed or went: as long as it is the same, so are all that a scan reads but trends."""
         self._slots: dict[str, int] = {}
-        self._signatures = Signatures()
-        self._index: Index = SignatureIndex(sign, factors)
-        self.materialised = False
-        self._lineup = Lineup(len(trends.rate))
-        self._live = self._lineup.view()
-        none = np.zeros(0, np.int32)
-        self.items = Items(
-            own=none,
-            signature=none,
-            born=np.zeros(0, np.int64),
-            live=none,
-            shared=self._signatures.view(),
-            trends=trends,
-            neighbours=neighbours,
-        )
-        self._births = 0
-        self._unsorted = 0
+        self._combinations = CombinationTable()
+        self._order = ScanOrder(len(layout.categories), len(layout.numbers), len(trends.rate))
+        self._layout = layout
+        self._field_kinds = _kinds(layout)
+        self._choices, self._registered_at = np.zeros(0, np.int32), np.zeros(0, np.int64)
+        self._marked = np.zeros(0, np.uint8)
+        self._number_column = np.full(len(layout.numbers), -1, np.int32)
+        self._trends, self._neighbours = trends, neighbours
+        self.has_neighbours = bool((neighbours.column >= 0).any())
+        """Whether any feature belongs to a user and an item at once."""
+        self._items: Items | None = None
 
     def __len__(self) -> int:
         """How many items are live."""
-        return self._lineup.count
+        return self._order.count
 
-    def __contains__(self, item: str) -> bool:
-        slot = self._slots.get(item)
-        return slot is not None and bool(self.items.signature[slot] >= 0)
+    def __contains__(self, item: object) -> bool:
+        slot = self._slots.get(item)  # type: ignore[call-overload]
+        return slot is not None and bool(self._choices[slot] >= 0)
 
     def slot(self, item: str) -> int:
         """The slot of an id that was put at least once."""
@@ -87,310 +83,330 @@ class Catalogue:
         known = self._slots
         return np.array([known[item] for item in items if item in known], np.int32)
 
-    @property
-    def births(self) -> int:
-        """How many items ever came."""
-        return self._births
+    def live(self) -> Integers:
+        """The slots of all items, in the order of the scan; to be read only."""
+        return self._order.slots()
+
+    def registered(self) -> list[str]:
+        """The ids of all items, in order of registration."""
+        live = self.live()
+        return [self.ids[slot] for slot in live[np.argsort(self._registered_at[live])].tolist()]
 
     @property
-    def has_neighbours(self) -> bool:
-        """Whether any feature ties items to users."""
-        return bool((self.items.neighbours.column >= 0).any())
-
-    def neighbourhood(self, shared: Sparse) -> int:
-        """Whom an item with these features is scanned with: items of one signature share a query vector."""
-        return self._signatures.number(shared)
+    def items(self) -> Items:
+        """The catalogue as kernels see it, as it is now."""
+        if self._items is None:
+            self._items = Items(
+                self._order.count,
+                self._order.rows,
+                self._order.position,
+                self._choices,
+                self._registered_at,
+                self._marked,
+                self._combinations.view(),
+                self._number_column,
+                self._trends,
+                self._neighbours,
+            )
+        return self._items
 
     # What changes
 
     def put(
-        self, theta: Theta, item: str, own: int, shared: Sparse, attributes: Mapping[str, Any], note: Note, clock: int
+        self,
+        item: str,
+        id_column: int,
+        fields: Sequence[ItemAttribute],
+        attributes: Mapping[str, Any],
+        last_item_features: LastItemFeatures,
+        clock: int,
     ) -> int:
         """Add an item, or give it other attributes; its slot."""
         slot = self._slots.get(item)
         if slot is None:
             slot = self._new_slot(item)
-        if self.items.signature[slot] >= 0:
-            self._signatures.drop(int(self.items.signature[slot]))
+        order = self._order
+        if self._choices[slot] >= 0:
+            position = int(order.position[slot])
+            self._undescribe(position)
         else:
-            self._lineup.append(slot)
-            self._show_lineup()
-            self.items.born[slot] = self._births
-            self.items.neighbours.chosen[slot] = 0
-            if len(self.items.trends.rate):
-                enter(self.items.trends, slot, clock)
-                self._lineup.follow(self.items.trends, slot)
-            self._births += 1
-            self._unsorted += 1
-        self.attributes[slot], self.notes[slot] = attributes, note
-        self.longest = max(self.longest, len(shared.column))
-        self._describe(slot, own, self._signatures.take(shared))
-        self.items = self.items._replace(shared=self._signatures.view())
-        self._index.put(theta, self.items, slot)
+            position = order.append(slot, id_column)
+            order.rows.combination[:, position] = EMPTY
+            order.rows.number[:, position] = 0.0
+            self._choices[slot], self._registered_at[slot] = 0, self.arrivals
+            self.arrivals += 1
+            _enter(self._trends, order.rows, position, clock)
+        self.attributes[slot], self.last_item_features[slot] = attributes, last_item_features
+        self._describe(position, fields)
+        self.changes += 1
+        self._items = None
         return slot
 
-    def remove(self, item: str, clock: int) -> int:
-        """Take an item out, and its trend and its neighbours with it; the number of the signature it had."""
+    def remove(self, item: str, clock: int) -> None:
+        """Take an item out, and its trend and its neighbours with it."""
         slot = self._slots[item]
-        place = int(self.items.signature[slot])
-        self._index.remove(slot)
-        self._signatures.drop(int(self.items.signature[slot]))
-        self.items.own[slot] = self.items.signature[slot] = -1
-        leave(self.items.trends, slot, clock)
-        self.items.trends.level[slot] = NO_COUNT
-        take_out(self.items.neighbours, slot)
-        self.attributes[slot], self.notes[slot] = {}, ()
-        self._lineup.remove(slot)
-        self.items = self.items._replace(shared=self._signatures.view())
-        self._show_lineup()
-        return place
+        position = int(self._order.position[slot])
+        self._undescribe(position)
+        leave(self._trends, self._order.rows, position, clock)
+        take_out(self._neighbours, slot)
+        self._order.remove(slot)
+        self._choices[slot] = -1
+        self.attributes[slot], self.last_item_features[slot] = {}, ()
+        self.changes += 1
+        self._items = None
 
-    def mark(self, item: str) -> Mark | None:
-        """What `take_back` needs to undo the put of an item; None if it is live, and nothing will be put."""
+    def savepoint(self, item: str) -> Savepoint | None:
+        """What `undo` needs to undo the put of an item; None if it is live, and nothing will be put."""
         if item in self:
             return None
         slot = self._slots.get(item)
-        born = None if slot is None else int(self.items.born[slot])
-        trends = self.items.trends
-        trend = None if slot is None else (trends.level[slot].copy(), trends.clock[slot], trends.times[slot])
-        return Mark(born, self._births, self._unsorted, self._signatures.count, trend, trends.untried.copy())
+        registered_at = None if slot is None else int(self._registered_at[slot])
+        total = float(self._trends.unchosen_total[0])
+        return Savepoint(item, registered_at, self.arrivals, self._order.out_of_order, total)
 
-    def take_back(self, item: str, mark: Mark, clock: int) -> None:
-        """Undo the put of an item that was not live."""
+    def undo(self, savepoint: Savepoint, clock: int) -> None:
+        """Undo the put of an item that was not live, the last that was done to the catalogue."""
+        item = savepoint.item
         self.remove(item, clock)
-        slot, trends = self._slots[item], self.items.trends
-        trends.untried[:] = mark.untried
-        if mark.trend is not None:
-            trends.level[slot], trends.clock[slot], trends.times[slot] = mark.trend
-        self._births, self._unsorted = mark.births, mark.unsorted
-        self._signatures.shrink(mark.signatures)
-        self.items = self.items._replace(shared=self._signatures.view())
-        if mark.born is not None:
-            self.items.born[self._slots[item]] = mark.born
+        self._trends.unchosen_total[0] = savepoint.unchosen_total
+        self.arrivals, self._order.out_of_order = savepoint.arrivals, savepoint.out_of_order
+        if savepoint.registered_at is not None:
+            self._registered_at[self._slots[item]] = savepoint.registered_at
         else:
             self.ids.pop()
             self.attributes.pop()
-            self.notes.pop()
+            self.last_item_features.pop()
             del self._slots[item]
 
-    def take_notes(self, note: Callable[[str, Mapping[str, Any]], Note]) -> None:
-        """Note again what history keeps of every live item."""
-        for slot in self.items.live.tolist():
-            self.notes[slot] = note(self.ids[slot], self.attributes[slot])
+    def checkpoint(self) -> Callable[[], None]:
+        """What undoes all puts of items without attributes, and all counts, from now on."""
+        slots, live, arrivals, disorder = len(self.ids), len(self), self.arrivals, self._order.out_of_order
+        rows: list[NDArray[Any]] = [own[..., :live].copy() for own in self._order.rows]
+        position = self._order.position.copy()
+        counts = copies(self, ("_choices", "_registered_at"), slots)
+        trends = copies(self._trends, ("unchosen_total", "newcomers", "prior"))
+        arrays = [name for name, own in self._neighbours._asdict().items() if isinstance(own, np.ndarray)]
+        copied: dict[str, Any] = copies(self._neighbours, arrays)
+        neighbours = self._neighbours._replace(**copied)
 
-    def settle(self, theta: Theta) -> None:
-        """After items came or went for good: choose the index by the counts, and sort what the scan reads."""
-        signatures, items = len(self._signatures), len(self)
-        wanted = signatures > items * (FEW_SIGNATURES if self.materialised else MANY_SIGNATURES)
-        if wanted != self.materialised:
-            self.materialised = wanted
-            self.rebuild(theta)
-        if self._unsorted > 64 + items // 8:
-            self._lineup.sort()
-            self._unsorted = 0
+        def undo() -> None:
+            for item in self.ids[slots:]:
+                del self._slots[item]
+            del self.ids[slots:], self.attributes[slots:], self.last_item_features[slots:]
+            for name, saved in zip(ScanRows._fields, rows, strict=True):
+                getattr(self._order.rows, name)[..., :live] = saved
+            self._order.position[:] = -1
+            self._order.position[: len(position)] = position
+            self._order.count, self._order.out_of_order, self.arrivals = live, disorder, arrivals
+            write_back(self, counts)
+            self._choices[slots:] = -1
+            write_back(self._trends, trends)
+            self._neighbours = with_slots(neighbours, len(self._choices))
+            self.changes += 1
+            self._items = None
 
-    def touch(self, theta: Theta, columns: Integers) -> None:
-        """Parameters of these columns have changed."""
-        self._index.touch(theta, self.items, columns)
+        return undo
 
-    def rebuild(self, theta: Theta) -> None:
-        """Fold everything again: any parameter may have changed."""
-        kind = MaterialisedIndex if self.materialised else SignatureIndex
-        self._index = kind(self._sign, self._factors)
-        self._index.prepare(theta, self.items)
-        for slot in self.items.live:
-            self._index.put(theta, self.items, int(slot))
+    def settle(self) -> None:
+        """After items came or went for good: sort what the scan reads, if it has become disorderly."""
+        if self._order.settle():
+            self.changes += 1
+            self._items = None
 
-    def count_trend(self, slot: int, clock: int) -> None:
-        """One more choice of an item, at this clock, for its trends."""
-        if len(self.items.trends.rate):
-            _count_touch(self.items.trends, slot, clock)
-            self._lineup.follow(self.items.trends, slot)
+    def take_layout(self, layout: Layout) -> None:
+        """Go on with more attribute fields, of which no item has anything yet."""
+        self._order.add_fields(len(layout.categories), len(layout.numbers))
+        added = len(layout.numbers) - len(self._number_column)
+        self._number_column = np.concatenate([self._number_column, np.full(added, -1, np.int32)])
+        self._layout, self._field_kinds = layout, _kinds(layout)
+        self.changes += 1
+        self._items = None
 
-    def adopt(self, trends: Trends) -> None:
-        """Take over trends that were counted on a copy."""
-        self.items = self.items._replace(trends=trends)
-        self._lineup.follow_all(trends)
+    def describe_again(self, features: Callable[[str, Mapping[str, Any]], LastItemFeatures]) -> None:
+        """Find out again what history keeps of every live item."""
+        for slot in self.live().tolist():
+            self.last_item_features[slot] = features(self.ids[slot], self.attributes[slot])
 
-    def count_neighbours(self, slot: int, past: Integers) -> None:
-        """One more choice of an item, after these, for its neighbours."""
+    def count(self, slot: int, recent: Integers, clock: int) -> None:
+        """An item was chosen, now and after these."""
+        self.make_room(len(recent))
+        _count_choice(self.items, slot, recent, clock)
+
+    def make_room(self, recent: int) -> None:
+        """Room to count choices after so many others in all."""
         if self.has_neighbours:
-            neighbours = with_room(self.items.neighbours, len(past))
-            if neighbours is not self.items.neighbours:
-                self.items = self.items._replace(neighbours=neighbours)
-            _count_choice(neighbours, slot, past)
+            roomier = with_room(self._neighbours, recent)
+            if roomier is not self._neighbours:
+                self._neighbours, self._items = roomier, None
+
+    def adopt(self, trends: Trends, rows: ScanRows) -> None:
+        """Take over trends that were counted on copies of what a scan reads."""
+        self._trends, self._order.rows = trends, rows
+        self._items = None
+
+    def _describe(self, position: int, fields: Sequence[ItemAttribute]) -> None:
+        """Write down a live item's attributes where a scan looks for them."""
+        rows, table = self._order.rows, self._combinations
+        for own in fields:
+            assert own.entries is not None, "its features were admitted"
+            is_number, place = self._field_kinds[own.field]
+            if is_number:
+                self._number_column[place], rows.number[place, position] = own.entries[0]
+            else:
+                rows.combination[place, position] = table.take(own.entries)
+
+    def _undescribe(self, position: int) -> None:
+        """Forget a live item's attributes."""
+        rows = self._order.rows
+        for number in rows.combination[:, position].tolist():
+            self._combinations.drop(number)
+        rows.combination[:, position], rows.number[:, position] = EMPTY, 0.0
 
     # What only reads
 
-    def features(self, slot: int, clock: int, person: Person) -> Sparse:
-        """All features of an item: its id, what it shares, its trends at this clock, and its ties to a user."""
-        items, trends = self.items, self.items.trends
-        own = items.own[slot : slot + 1]
-        own = own[own >= 0]
-        shared = self._signatures.features(int(items.signature[slot]))
-        elapsed = np.float32(max(clock - trends.clock[slot], 0)) if len(trends.rate) else np.float32(0)
-        counted = trends.level[slot] - trends.rate * elapsed
-        newcomer = trends.guess - np.float32(trends.fade) * elapsed
-        levels = np.maximum(counted if trends.times[slot] else newcomer, np.float32(0))
-        tied = ties(items.neighbours, person, np.array([slot], np.int32))[0]
-        ties_shown = (tied > 0) & (items.neighbours.column >= 0)
-        columns = [own, shared.column, trends.column[levels > 0], items.neighbours.column[ties_shown]]
-        values = [np.ones(len(own), np.float32), shared.value, levels[levels > 0], tied[ties_shown]]
-        return Sparse(np.concatenate(columns), np.concatenate(values))
+    def features(self, slot: int, clock: int, history: UserHistory) -> Sparse:
+        """All features of an item: its id, its attributes, its trends at this clock, and its cross features."""
+        items, position = self.items, int(self._order.position[slot])
+        own = self.shared_features(position)
+        id_column = int(items.rows.id_column[position])
+        if id_column >= 0:
+            own = [(id_column, 1.0), *own]
+        own += zip(items.trends.column.tolist(), _trend_values(items, position, clock).tolist(), strict=True)
+        crossed = cross_features(items, history, np.array([slot], np.int32))[0]
+        own += zip(items.neighbours.column.tolist(), crossed.tolist(), strict=True)
+        shown = [(column, value) for column, value in own if column >= 0 and value != 0.0]
+        columns, values = [column for column, _ in shown], [value for _, value in shown]
+        return Sparse(np.array(columns, np.int32), np.array(values, np.float32))
 
-    def scores(self, theta: Theta, factors: Floats, clock: int, person: Person) -> Floats:
-        """What every live item adds to the score of a request that folds to this vector, in the order of the scan."""
-        scores = self._index.scores(theta, self.items, self._live, factors, clock)
-        if len(person.past):
-            _add_ties(theta, self.items.neighbours, person, self.items.live, self._lineup.position, scores)
-        return scores
+    def shared_features(self, position: int) -> list[tuple[int, float]]:
+        """(column, value) of everything that the attributes of an item bring."""
+        rows = self._order.rows
+        own = [e for number in rows.combination[:, position].tolist() for e in self._combinations.features(number)]
+        numbers = zip(self._number_column.tolist(), rows.number[:, position].tolist(), strict=True)
+        return own + [(column, value) for column, value in numbers if value]
 
-    def top(self, scores: Floats, offset: float, barred: Flags, had: Integers, n: int) -> tuple[list[int], list[float]]:
-        """Slots and whole scores of the best n neither barred nor had; the offset is the request's own part of the scores.
+    def most_features(self) -> int:
+        """The most features that any item can bring."""
+        counted = len(self._trends.rate) + len(self._neighbours.column)
+        return 1 + len(self._layout.categories) * self._combinations.longest + len(self._layout.numbers) + counted
 
-        Where `barred` is empty, nothing is.
-        """
-        n = min(n, len(self))
-        slots, totals = np.empty(n, np.int32), np.empty(n, np.float64)
-        items = self.items
-        found = _best(scores, items.live, items.born, barred, had, Merit(self._rank_rule, offset), slots, totals)
-        if found < n:
-            slots, totals = slots[:found], totals[:found]
-        return slots.tolist(), totals.tolist()
-
-    def scan(self) -> Scan:
-        """What a scan reads besides Θ and the items. It holds until anything changes."""
-        index, position = self._index, self._lineup.position
-        return Scan(self._live, position, index.folded, self.materialised, self._sign, self._rank_rule)
-
-    def rank(self, scores: Floats, offset: float, barred: Flags, slot: int) -> Rank:
-        """Where a live item stands among those not barred and itself."""
-        return Rank(*_rank_of(scores, self.items, barred, Merit(self._rank_rule, offset), slot))
-
-    def rank_by(self, scores: Doubles, barred: Flags, slot: int) -> Rank:
-        """Where a live item stands among those not barred and itself, by numbers per slot."""
-        return Rank(*_rank_by(scores, self.items.live, barred, slot))
-
-    def holding(self, columns: Iterable[int]) -> Flags:
-        """Per slot, whether its shared features include any of the columns."""
-        shared, wanted = self._signatures.view(), set(columns)
-        holds = np.zeros(len(shared.start) + 1, np.uint8)  # the last one answers for signature −1
-        for column in wanted:
-            entry = int(shared.head[column]) if column < len(shared.head) else -1
-            while entry >= 0:
-                number = int(shared.owner[entry])
-                # An entry can outlive its signature; what the number holds now decides.
-                holds[number] |= column in self._signatures.features(number).column
-                entry = int(shared.following[entry])
-        return holds[self.items.signature[: len(self.ids)]]
+    def holding(self, field: int, columns: Iterable[int]) -> Flags:
+        """Per slot, whether the item has any of the columns in a field of categories."""
+        held = np.zeros(len(self.ids), np.uint8)
+        is_number, place = self._field_kinds[field]
+        if is_number:
+            raise ValueError(f"field {field} has no categories")
+        wanted = np.zeros(self._combinations.view().size, np.uint8)
+        wanted[self._combinations.holding(set(columns))] = 1
+        held[self.live()] = wanted[self._order.rows.combination[place, : len(self)]]
+        return held
 
     # For snapshots
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """What JSON holds and what arrays hold of the catalogue."""
-        slots = len(self.ids)
-        features = [self._signatures.features(int(s)) if s >= 0 else None for s in self.items.signature[:slots]]
-        lengths = [0 if f is None else len(f.column) for f in features]
-        held = [f for f in features if f is not None]
+        slots, live, rows = len(self.ids), len(self), self._order.rows
+        lengths, entries = self._combinations.state()
         document = {
             "ids": list(self.ids),
             "attributes": [dict(a) for a in self.attributes],
-            "notes": list(self.notes),
-            "materialised": self.materialised,
-            "signatures": self._signatures.count,
-            "free_signatures": self._signatures.free(),
-            "births": self._births,
-            "unsorted": self._unsorted,
+            "notes": list(self.last_item_features),
+            "arrivals": self.arrivals,
+            "out_of_order": self._order.out_of_order,
         }
         return document, {
-            "own": self.items.own[:slots].copy(),
-            "signature": self.items.signature[:slots].copy(),
-            "born": self.items.born[:slots].copy(),
-            "live": self.items.live.copy(),
-            "length": np.array(lengths, np.int32),
-            "column": np.concatenate([np.zeros(0, np.int32), *(f.column for f in held)]),
-            "value": np.concatenate([np.zeros(0, np.float32), *(f.value for f in held)]),
-            "level": self.items.trends.level[:slots].copy(),
-            "clock": self.items.trends.clock[:slots].copy(),
-            "times": self.items.trends.times[:slots].copy(),
-            "untried": self.items.trends.untried.copy(),
-            "newcomers": self.items.trends.newcomers.copy(),
-            "guess": self.items.trends.guess.copy(),
-            **neighbours_state(self.items.neighbours, slots),
+            **{name: own[..., :live].copy() for name, own in rows._asdict().items()},
+            "combination_length": lengths,
+            "combination_column": entries.column,
+            "combination_value": entries.value,
+            "number_column": self._number_column.copy(),
+            "choices": self._choices[:slots].copy(),
+            "registered_at": self._registered_at[:slots].copy(),
+            "unchosen_total": self._trends.unchosen_total.copy(),
+            "newcomers": self._trends.newcomers.copy(),
+            "prior": self._trends.prior.copy(),
+            **neighbours_state(self._neighbours, slots),
         }
 
-    def restore(self, theta: Theta, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        """The inverse of `state`, into an empty catalogue."""
+    def restore(self, columns: int, has_ids: bool, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        """The inverse of `state`, into an empty catalogue over so many columns, where items have id columns or none has."""
         for item in document["ids"]:
             self._new_slot(item)
-        slots, columns = len(self.ids), len(theta.w)
-        live = checked_columns("live", arrays["live"], 0, slots)
-        own_columns = checked_columns("own", arrays["own"], -1, columns)
-        signature = checked_columns("signature", arrays["signature"], -1, document["signatures"])
-        shared = checked_columns("column", arrays["column"], 0, columns)
-        lengths = checked_columns("length", arrays["length"], 0, len(shared) + 1)
-        value = arrays["value"]
-        born = arrays["born"]
-        fit = len(np.unique(live)) == len(live) and {slots} == {len(own_columns), len(signature), len(lengths)}
-        fit = fit and born.dtype == np.int64 and born.shape == (slots,)
-        fit = fit and value.dtype == np.float32 and len(value) == len(shared) == lengths.sum()
-        if not fit or not np.isfinite(value).all() or (signature[live] < 0).any():
-            raise ValueError("the arrays of the catalogue do not fit together")
-        ends, held = np.cumsum(lengths), []
-        for slot in live.tolist():
-            self._lineup.append(slot)
-            self._describe(slot, int(own_columns[slot]), int(signature[slot]))
-            own = slice(ends[slot] - lengths[slot], ends[slot])
-            held.append((int(signature[slot]), Sparse(shared[own], value[own])))
-        self._signatures.restore(document["signatures"], document["free_signatures"], held)
-        self.attributes = [{name: frozen(raw) for name, raw in a.items()} for a in document["attributes"]]
-        self.notes = [tuple((field, value, weight) for field, value, weight in note) for note in document["notes"]]
-        self.longest = int(arrays["length"].max(initial=0))
-        self.items.born[:slots] = born
-        self._births, self._unsorted = document["births"], document["unsorted"]
-        self._restore_trends(slots, arrays)
-        self._lineup.follow_all(self.items.trends)
-        self._show_lineup()
-        neighbours = restored(self.items.neighbours, slots, live, arrays)
-        self.items = self.items._replace(shared=self._signatures.view(), neighbours=neighbours)
-        self.materialised = bool(document["materialised"])
-        self.rebuild(theta)
-
-    def _restore_trends(self, slots: int, arrays: Mapping[str, NDArray[Any]]) -> None:
-        trends = self.items.trends
-        for name in ("level", "clock", "times", "untried", "newcomers", "guess"):
-            source, own = arrays[name], getattr(trends, name)
-            rows = slots if name in ("level", "clock", "times") else len(own)
+        slots, order = len(self.ids), self._order
+        slot = checked_columns("slot", arrays["slot"], 0, slots)
+        live = len(slot)
+        checked_columns("id_column", arrays["id_column"], 0 if has_ids else -1, columns if has_ids else 0)
+        self._restore_combinations(columns, arrays)
+        order.make_room(live)
+        for name, own in order.rows._asdict().items():
+            source = arrays[name]
             finite = np.isfinite(source) | (np.isneginf(source) if name == "level" else False)
-            if source.dtype != own.dtype or source.shape != (rows, *own.shape[1:]) or not finite.all():
+            if source.dtype != own.dtype or source.shape != (*own.shape[:-1], live) or not finite.all():
                 raise ValueError(f"{name} has type {source.dtype} and shape {source.shape}, or is not finite")
-            own[:rows] = source
-        if not np.isneginf(trends.level[:slots][trends.times[:slots] == 0]).all():
-            raise ValueError("an untried item has a level")
+            own[..., :live] = source
+        order.count, order.out_of_order = live, document["out_of_order"]
+        order.position = np.full(len(self._choices), -1, np.int32)
+        order.position[slot] = np.arange(live, dtype=np.int32)
+        choices = checked_columns("choices", arrays["choices"], -1, 2**31 - 1)
+        alive, registered_at = order.position[:slots] >= 0, arrays["registered_at"]
+        unchosen = order.rows.unchosen[:live] > 0
+        fit = len(np.unique(slot)) == live and len(choices) == slots and registered_at.dtype == np.int64
+        fit = fit and registered_at.shape == (slots,) and bool(((choices >= 0) == alive).all())
+        fit = fit and bool(((choices[slot] == 0) == unchosen).all())
+        fit = fit and bool(np.isneginf(order.rows.level[:, :live][:, unchosen]).all())
+        if not fit:
+            raise ValueError("the arrays of the catalogue do not fit together")
+        self._choices[:slots], self._registered_at[:slots] = choices, registered_at
+        self.attributes = [{name: frozen(raw) for name, raw in a.items()} for a in document["attributes"]]
+        self.last_item_features = [tuple((field, v, weight) for field, v, weight in note) for note in document["notes"]]
+        self.arrivals = document["arrivals"]
+        for name in ("unchosen_total", "newcomers", "prior"):
+            source, own = arrays[name], getattr(self._trends, name)
+            if source.dtype != own.dtype or source.shape != own.shape or not np.isfinite(source).all():
+                raise ValueError(f"{name} has type {source.dtype} and shape {source.shape}, or is not finite")
+            own[:] = source
+        self._neighbours = restored(self._neighbours, slots, slot, arrays)
+        self.changes += 1
+        self._items = None
+
+    def _restore_combinations(self, columns: int, arrays: Mapping[str, NDArray[Any]]) -> None:
+        lengths = checked_columns("combination_length", arrays["combination_length"], 0, 2**31 - 1)
+        column = checked_columns("combination_column", arrays["combination_column"], 0, columns)
+        value, held = arrays["combination_value"], arrays["combination"]
+        if value.dtype != np.float32 or value.shape != column.shape or not np.isfinite(value).all():
+            raise ValueError("combination_value is not finite, or not as long as combination_column")
+        checked_columns("combination", held.reshape(-1), 0, max(len(lengths), 1))
+        self._combinations.restore(lengths, Sparse(column, value), held.reshape(-1))
+        number_column = checked_columns("number_column", arrays["number_column"], -1, columns)
+        unknown = number_column < 0
+        if len(number_column) != len(self._number_column) or arrays["number"][unknown].any():
+            raise ValueError("an item has a number without a column")
+        self._number_column[:] = number_column
 
     def _new_slot(self, item: str) -> int:
         slot = self._slots[item] = len(self.ids)
         self.ids.append(item)
         self.attributes.append({})
-        self.notes.append(())
-        items, trends = self.items, self.items.trends
-        level, clock, times = trends.level, trends.clock, trends.times
-        level, clock, times = grown(level, slot + 1, NO_COUNT), grown(clock, slot + 1), grown(times, slot + 1)
-        level[slot], clock[slot], times[slot] = NO_COUNT, 0, 0
-        trends = trends._replace(level=level, clock=clock, times=times)
-        neighbours = with_slot(items.neighbours, slot)
-        own, signature = grown(items.own, slot + 1, -1), grown(items.signature, slot + 1, -1)
-        own[slot] = signature[slot] = -1
-        born = grown(items.born, slot + 1)
-        born[slot] = 0
-        self.items = items._replace(own=own, signature=signature, born=born, trends=trends, neighbours=neighbours)
+        self.last_item_features.append(())
+        if slot >= len(self._choices):
+            self._choices = grown(self._choices, slot + 1, -1)
+            self._registered_at = grown(self._registered_at, slot + 1)
+            self._marked = grown(self._marked, slot + 1)
+            self._order.position = grown(self._order.position, slot + 1, -1)
+            self._neighbours = with_slots(self._neighbours, len(self._choices))
+        self._registered_at[slot] = 0
         return slot
 
-    def _describe(self, slot: int, own: int, signature: int) -> None:
-        """Write down a live item's id column and signature, where learning and where the scan look for them."""
-        self.items.own[slot], self.items.signature[slot] = own, signature
-        self._lineup.describe(slot, own, signature)
 
-    def _show_lineup(self) -> None:
-        self._live = self._lineup.view()
-        self.items = self.items._replace(live=self._live.slot)
+def _kinds(layout: Layout) -> dict[int, tuple[bool, int]]:
+    """By field number: whether it is a plain number, and its place among its like."""
+    categories = {field: (False, place) for place, field in enumerate(layout.categories)}
+    return categories | {field: (True, place) for place, field in enumerate(layout.numbers)}
+
+
+@kernel
+def _trend_values(items: Items, position: int, clock: int) -> NDArray[np.float32]:
+    values = np.empty(len(items.trends.rate), np.float32)
+    for h in range(len(values)):
+        values[h] = value_at(items.trends, items.rows, position, h, clock)
+    return values

@@ -25,16 +25,15 @@ MOST = 256
 
 
 @kernel
-def count_choice(rows: Neighbours, slot: int, past: Integers) -> None:
-    """An item was chosen after others, the latest at the end. Those that are no longer live have `chosen` −1."""
-    for n in range(len(past)):
-        if rows.chosen[past[n]] >= 0:
-            _meet(rows, slot, past[n])
-            if past[n] != slot:
-                _meet(rows, past[n], slot)
-    if len(past) and rows.chosen[past[-1]] >= 0:
-        rows.follows[_find(rows, past[-1], slot)] += 1
-    rows.chosen[slot] += 1
+def count_neighbours(rows: Neighbours, choices: Integers, slot: int, recent: Integers) -> None:
+    """An item was chosen after others, the latest at the end. Those that are no longer live have −1 choices."""
+    for n in range(len(recent)):
+        if choices[recent[n]] >= 0:
+            _meet(rows, slot, recent[n])
+            if recent[n] != slot:
+                _meet(rows, recent[n], slot)
+    if len(recent) and choices[recent[-1]] >= 0:
+        rows.follows[_find(rows, recent[-1], slot)] += 1
 
 
 @inlined
@@ -154,7 +153,6 @@ def take_out(rows: Neighbours, slot: int) -> None:
     if rows.room[slot]:
         _give_back(rows, start, rows.room[slot])
     rows.start[slot], rows.length[slot], rows.room[slot] = 0, 0, 0
-    rows.chosen[slot] = -1
 
 
 # Growing and surviving
@@ -164,21 +162,21 @@ def neighbours_of(columns: Integers, most: int = MOST) -> Neighbours:
     """Neighbours of no item yet."""
     none = np.zeros(0, np.int32)
     free = np.full(_kind(most) + 1, -1, np.int32)
-    return Neighbours(none, none, none, none, none, none, none, np.zeros(1, np.int32), free, columns, most)
+    return Neighbours(none, none, none, none, none, none, np.zeros(1, np.int32), free, columns, most)
 
 
-def with_slot(rows: Neighbours, slot: int) -> Neighbours:
-    """Room for a new slot, which is not live yet."""
-    start, length, room = (grown(own, slot + 1) for own in (rows.start, rows.length, rows.room))
-    rows = rows._replace(start=start, length=length, room=room, chosen=grown(rows.chosen, slot + 1, -1))
-    start[slot], length[slot], room[slot], rows.chosen[slot] = 0, 0, 0, -1
-    return rows
+def with_slots(rows: Neighbours, slots: int) -> Neighbours:
+    """Room for more slots, none of them live yet."""
+    if slots <= len(rows.start):
+        return rows
+    start, length, room = (grown(own, slots) for own in (rows.start, rows.length, rows.room))
+    return rows._replace(start=start, length=length, room=room)
 
 
-def with_room(rows: Neighbours, past: int) -> Neighbours:
-    """Room to count a choice after so many others: each may need a wider piece, and the item itself all of them."""
+def with_room(rows: Neighbours, recent: int) -> Neighbours:
+    """Room to count choices after so many others in all: each may need a wider piece, and the item itself all of them."""
     widest = SIZE << (len(rows.free) - 1)
-    return _with_entries(rows, int(rows.used[0]) + (past + 2) * widest)
+    return _with_entries(rows, int(rows.used[0]) + (recent + 2) * widest)
 
 
 def _with_entries(rows: Neighbours, entries: int) -> Neighbours:
@@ -195,7 +193,6 @@ def state(rows: Neighbours, slots: int) -> dict[str, NDArray[Any]]:
     # The entry that comes as number n of all is at its row's start, and as far from it as from the row's first number.
     entry = np.arange(length.sum()) + np.repeat(rows.start[:slots] - before, length)
     return {
-        "chosen": rows.chosen[:slots].copy(),
         "partners": length,
         "partner": rows.partner[entry],
         "together": rows.together[entry],
@@ -204,21 +201,19 @@ def state(rows: Neighbours, slots: int) -> dict[str, NDArray[Any]]:
 
 
 def restored(rows: Neighbours, slots: int, live: Integers, arrays: Mapping[str, NDArray[Any]]) -> Neighbours:
-    """The inverse of `state`, where there are so many slots and these are live."""
+    """The inverse of `state`, where there is room for so many slots and these are live."""
     length = checked_columns("partners", arrays["partners"], 0, rows.most + 1)
     partner = checked_columns("partner", arrays["partner"], 0, slots)
     together, follows = (checked_columns(name, arrays[name], 0, 2**31 - 1) for name in ("together", "follows"))
-    chosen = checked_columns("chosen", arrays["chosen"], -1, 2**31 - 1)
     owner = np.repeat(np.arange(len(length), dtype=np.int32), length)
-    if {len(owner)} != {len(partner), len(together), len(follows)} or {slots} != {len(chosen), len(length)}:
+    if {len(owner)} != {len(partner), len(together), len(follows)} or slots != len(length):
         raise ValueError("the neighbours do not add up")
     here, there = np.lexsort((partner, owner)), np.lexsort((owner, partner))
     mutual = (owner[here] == partner[there]).all() and (partner[here] == owner[there]).all()
     alive = np.zeros(slots, bool)
     alive[live] = True
-    if not mutual or (alive != (chosen >= 0)).any() or not alive[partner].all() or not alive[owner].all():
+    if not mutual or not alive[partner].all() or not alive[owner].all():
         raise ValueError("the neighbours are not mutual")
-    rows.chosen[:slots] = chosen
     rows = _with_entries(rows, int(sum(SIZE << _kind(size) for size in length.tolist() if size)))
     _enter_rows(rows, length, partner, together, follows)
     return rows

@@ -1,43 +1,50 @@
 """The catalogue as kernels see it.
 
-Shapes: I slots (one per item ever put), L live items, P signatures, H trends, E entries of rows, k factors.
-    own, signature (I,)              an item's id column (−1: none) and its signature (−1: not live)
-    start, length (P,)               a signature's entries in column, value (pool,)
-    head (d,), following, owner (n,) linked lists: column → the signatures that contain it
-    live (L,)                        slots in the order of the scan
-    born (I,)                        the order of registration
+Shapes: I slots (one per item ever put), L live items, A attribute fields of categories, B of plain numbers, H trends,
+P combinations, F shared features, E entries of rows, k factors. Arrays may have more room than that.
+
+An item has a slot for life, also while it is not live: users' histories refer to it. While it is live it has a position in
+the scan as well, and everything that a scan reads lies by position, side by side.
 """
 
 from typing import NamedTuple
 
-from coldstream.arrays import Doubles, Floats, Integers, Longs
+from coldstream.arrays import Doubles, Flags, Floats, Integers, Longs
 
 
-class Shared(NamedTuple):
-    """The signatures: each a set of shared features that one or more items have."""
+class ScanRows(NamedTuple):
+    """What a scan reads of the live items, by position; the last axis is always the position."""
 
-    start: Integers
-    length: Integers
-    column: Integers
-    value: Floats
-    head: Integers
-    following: Integers
-    owner: Integers
+    slot: Integers  # (L,)
+    id_column: Integers  # (L,): −1 where the schema has no item id
+    combination: Integers  # (A, L): which of the combinations of values an item has; 0 is none
+    number: Floats  # (B, L): its numbers, scaled; 0 where it has none
+    level: Floats  # (H, L): of its trends, log(count / ε) when it was last chosen; −∞ where it never was
+    counted_at: Longs  # (L,): when it was last chosen, or when it came
+    unchosen: Floats  # (L,): 1 for an item that nobody has chosen since it came, 0 for others
+
+
+class Combinations(NamedTuple):
+    """The distinct combinations of values that items have in one field: a category, or a set of them."""
+
+    size: int  # P
+    features: int  # F
+    start: Integers  # (P,): where its entries begin
+    length: Integers  # (P,)
+    feature: Integers  # (entries,): places in `column`
+    value: Floats  # (entries,)
+    column: Integers  # (F,): the columns in Θ of all features that any combination has, each once
 
 
 class Trends(NamedTuple):
-    """Per slot and half-life, the logarithm of a decaying count, and the clock of its last change."""
+    """What all items' trends have in common."""
 
-    level: Floats  # (I, H): log(count / ε) at that clock, −∞ for no count
-    clock: Longs  # (I,): for an untried item, when it came
-    times: Integers  # (I,): how often an item was chosen since it came
     rate: Floats  # (H,): what a level loses per event
     column: Integers  # (H,)
-    interacting: bool  # whether any trend has factors
-    fade: float  # the fastest of the rates, at which an untried item is no longer new
-    untried: Doubles  # (1,): the untried items there are, each faded since it came
-    newcomers: Doubles  # (2, H): decaying sums of untried items chosen, and of `untried` at every event
-    guess: Floats  # (H,): the level of an untried item the moment it comes, from those two
+    prior_decay: float  # the fastest of the rates, at which an unchosen item is no longer new
+    unchosen_total: Doubles  # (1,): the unchosen items there are, each faded since it came
+    newcomers: Doubles  # (2, H): decaying sums of unchosen items that were chosen, and of `unchosen_total` at every event
+    prior: Floats  # (H,): the level of an unchosen item the moment it comes, from those two
 
 
 class Neighbours(NamedTuple):
@@ -46,7 +53,6 @@ class Neighbours(NamedTuple):
     start: Integers  # (I,): where the row begins
     length: Integers  # (I,): entries in the row
     room: Integers  # (I,): entries of its piece
-    chosen: Integers  # (I,): how often the item was chosen, −1 where it is not live
     partner: Integers  # (E,): slots
     together: Integers  # (E,): how often one of the pair was chosen within a window after the other
     follows: Integers  # (E,): how often the partner was chosen right after the item
@@ -56,32 +62,24 @@ class Neighbours(NamedTuple):
     most: int  # partners of one item
 
 
-class Person(NamedTuple):
+class UserHistory(NamedTuple):
     """What a user did so far, in slots."""
 
-    past: Integers  # the last items whose neighbours count, each once, the latest at the end
-    had: Integers  # all items, some perhaps in several entries …
+    recent: Integers  # the last items whose neighbours count, each once, the latest at the end
+    seen: Integers  # all items, some perhaps in several entries …
     times: Integers  # … and how often each entry counts
-
-
-class Live(NamedTuple):
-    """What the scan reads of the live items, in its order."""
-
-    slot: Integers  # (L,)
-    own: Integers  # (L,)
-    signature: Integers  # (L,)
-    level: Floats  # (H, L or more): of the trends, −∞ for an untried item
-    clock: Longs  # (L,)
-    untried: Floats  # (L,): 1 for an untried item, 0 for others
 
 
 class Items(NamedTuple):
     """The catalogue as kernels see it."""
 
-    own: Integers
-    signature: Integers
-    born: Longs
-    live: Integers
-    shared: Shared
+    size: int  # L
+    rows: ScanRows
+    position: Integers  # (I,): −1 where an item is not live
+    choices: Integers  # (I,): how often an item was chosen since it came, −1 where it is not live
+    registered_at: Longs  # (I,): the order of registration
+    marked: Flags  # (I,): room to mark slots in, all 0 between two uses
+    combinations: Combinations
+    number_column: Integers  # (B,): −1 where no item has had a number yet
     trends: Trends
     neighbours: Neighbours

@@ -1,10 +1,10 @@
 """What a recommender under test has to do: ours, the paper's and the baselines alike."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
-from coldstream.catalogue.ranking import Rank
 from coldstream.events.event import Event
+from coldstream.scoring.ranking import Rank
 
 
 class Method(Protocol):
@@ -27,3 +27,14 @@ class Method(Protocol):
 
     def learn(self, event: Event) -> None:
         """Step 3: the event has happened."""
+
+
+@runtime_checkable
+class TakesMany(Protocol):
+    """A method that takes many at once, with the same outcome as one by one."""
+
+    def add_many(self, users: Mapping[str, Mapping[str, Any]], items: Mapping[str, Mapping[str, Any]]) -> None:
+        """Users and items come, with their attributes."""
+
+    def learn_many(self, events: Sequence[Event]) -> None:
+        """The events have happened, in their order."""

@@ -3,18 +3,18 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from coldstream.catalogue.ranking import Rank
 from coldstream.evaluation.method import Method
 from coldstream.events.event import Event
 from coldstream.recommender import Recommender
+from coldstream.scoring.ranking import Rank
 
 
 class Model:
-    """A recommender under test. What an event does to it, `learn` or `observe`, tells the incremental from the static."""
+    """A recommender under test. What events do to it, `learn` or `observe`, tells the incremental from the static."""
 
-    def __init__(self, recommender: Recommender, on_event: Callable[[Event], None]) -> None:
+    def __init__(self, recommender: Recommender, on_events: Callable[[Sequence[Event]], None]) -> None:
         self.recommender = recommender
-        self._on_event = on_event
+        self._on_events = on_events
 
     def add_user(self, user: str, attributes: Mapping[str, Any]) -> None:
         self.recommender.put_user(user, attributes)
@@ -32,17 +32,33 @@ class Model:
         return self.recommender.rank(user, item, context=context, time=time)
 
     def learn(self, event: Event) -> None:
-        self._on_event(event)
+        self._on_events([event])
+
+    def add_many(self, users: Mapping[str, Mapping[str, Any]], items: Mapping[str, Mapping[str, Any]]) -> None:
+        self.recommender.put_users(users.items())
+        self.recommender.put_items(items.items())
+
+    def learn_many(self, events: Sequence[Event]) -> None:
+        self._on_events(events)
 
 
 def incremental(recommender: Recommender) -> Model:
     """A model that learns from every event."""
-    return Model(recommender, recommender.learn)
+
+    def learn(events: Sequence[Event]) -> None:
+        recommender.learn(events[0] if len(events) == 1 else events)
+
+    return Model(recommender, learn)
 
 
 def static(recommender: Recommender) -> Model:
     """A model that stops learning once it is trained: users go on having a past, and parameters stay."""
-    return Model(recommender, recommender.observe)
+
+    def observe(events: Sequence[Event]) -> None:
+        for event in events:
+            recommender.observe(event)
+
+    return Model(recommender, observe)
 
 
 EVERYONE = "everyone"

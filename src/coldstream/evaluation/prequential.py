@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from coldstream.arrays import Doubles, Longs
 from coldstream.errors import InvalidInput, shown
-from coldstream.evaluation.method import Method
+from coldstream.evaluation.method import Method, TakesMany
 from coldstream.events.event import Event
 from coldstream.events.stream import Stream
 
@@ -116,13 +116,15 @@ def run_trial(method: Method, stream: Stream, top: int, advance: Callable[[int],
 def _learn_the_past(method: Method, events: Sequence[Event], top: int, arrivals: "_Arrivals") -> tuple[int, int]:
     """Train, and learn in order. Returns where the test begins, and the nanoseconds of training."""
     learned, tested = split(len(events))
-    for event in events[:tested]:
-        arrivals.admit(event)
+    arrivals.admit_all(events[:tested])
     started = perf_counter_ns()
     method.train(events[:learned])
     train_ns = perf_counter_ns() - started
-    for event in events[learned:tested]:
-        method.learn(event)
+    if isinstance(method, TakesMany):
+        method.learn_many(events[learned:tested])
+    else:
+        for event in events[learned:tested]:
+            method.learn(event)
     if tested:  # the first call may compile, which would count as time to recommend
         method.recommend(events[0].user, top, context=events[0].context, time=events[0].time)
     return tested, train_ns
@@ -135,6 +137,20 @@ class _Arrivals:
         self.users: set[str] = set()
         self.items: set[str] = set()
         self._method, self._stream = method, stream
+
+    def admit_all(self, events: Sequence[Event]) -> None:
+        """Let the users and items of many events in."""
+        if not isinstance(self._method, TakesMany):
+            for event in events:
+                self.admit(event)
+            return
+        users, items = dict.fromkeys(event.user for event in events), dict.fromkeys(event.item for event in events)
+        self.users.update(users)
+        self.items.update(items)
+        self._method.add_many(
+            {user: self._stream.users.get(user, {}) for user in users},
+            {item: self._stream.items.get(item, {}) for item in items},
+        )
 
     def admit(self, event: Event) -> tuple[bool, bool]:
         """Let the user and the item of an event in, and say which of them came for the first time."""

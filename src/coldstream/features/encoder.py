@@ -6,28 +6,46 @@ second never does.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from coldstream.arrays import plain
 from coldstream.errors import InvalidInput, shown
 from coldstream.events.event import checked_text
+from coldstream.features.encoded_user import EncodedUser
 from coldstream.features.fields import (
     TIME_PARTS,
     Attribute,
     Categories,
     Category,
+    CrossFeature,
     Field,
     Id,
     LastTimePart,
-    Tie,
+    Named,
+    Number,
     TimePart,
     Trend,
 )
-from coldstream.features.history import Features, History, Past
-from coldstream.features.portrait import Portrait
+from coldstream.features.history import Features, HistoryFields
 from coldstream.features.schema import SIDES, Schema
 from coldstream.features.sparse import Sparse, continued, sparse
 from coldstream.features.vocabulary import Vocabulary
+
+
+class ItemAttribute:
+    """An item's value in one field, and the features it makes. Items that have the same share it while they are put."""
+
+    __slots__ = ("entries", "features", "field")
+
+    def __init__(self, field: int, features: Named) -> None:
+        self.field = field
+        self.features = features
+        self.entries: tuple[tuple[int, float], ...] | None = None
+        """Columns and values of the features, once they are admitted."""
+
+
+ItemMemo: TypeAlias = dict[int, dict[Any, ItemAttribute]]
+"""What was described before: by field number, by value."""
 
 
 class Encoder:
@@ -46,7 +64,7 @@ class Encoder:
         self.schema = schema
         number = {name: n for n, name in enumerate(self.vocabulary.fields)}
         self._context_fields = {f.name: number[f"context.{f.name}"] for f in schema.context}
-        self.history = History(schema, self._context_fields)
+        self.history = HistoryFields(schema, self._context_fields)
         attributes: dict[str, dict[str, tuple[int, Attribute]]] = {
             side: {f.name: (number[f"{side}.{f.name}"], f) for f in getattr(schema, side) if isinstance(f, Attribute)}
             for side in SIDES
@@ -67,18 +85,44 @@ class Encoder:
     def describe_user(self, user: str, attributes: Mapping[str, Any]) -> Features:
         """The features of a user: the id, and the attributes given."""
         own = [] if self._ids["user"] is None else [(self._ids["user"], user, 1.0)]
-        return own + _described(f"user {user!r}", self._user, attributes)
+        return own + _described(f"user {user!r}", self._user, attributes) if attributes else own
 
-    def describe_item(self, item: str, attributes: Mapping[str, Any]) -> Features:
-        """The features an item shares with others: all but its id and what is counted."""
-        return _described(f"item {item!r}", self._item, attributes)
+    def describe_item(self, item: str, attributes: Mapping[str, Any], memo: ItemMemo) -> list[ItemAttribute]:
+        """What an item shares with others, field by field: all but its id and what is counted.
 
-    def describe_context(self, context: Mapping[str, Any], time: float | None, past: Past) -> Features:
-        """The features of a request or an event: its context, its time, and the user's past before it."""
-        return self.history.features(past) + self.describe_moment(context, time)
+        The memo serves many items that have values in common; it holds as long as the schema is the same.
+        """
+        described = []
+        found = 0
+        for name, (number, field) in self._item.items():  # the schema's order, so that equal records make equal vectors
+            if name not in attributes:
+                continue
+            found += 1
+            raw = attributes[name]
+            kind = type(raw)
+            value = raw if kind is str or kind is bool else tuple(raw) if kind is list or kind is tuple else None
+            own = memo.setdefault(number, {})
+            try:
+                attribute = own.get(value) if value is not None else None
+            except TypeError:  # a list of what has no hash: `features` knows what to say of it
+                attribute = None
+            if attribute is None:
+                attribute = ItemAttribute(number, _features(f"item {item!r}", name, field, raw))
+                # Numbers are not kept, nor looked for: there are too many of them, and 1 is equal to True.
+                if kind is str or kind is bool or (value is not None and all(type(one) is str for one in value)):
+                    own[value] = attribute
+            if attribute.features:
+                described.append(attribute)
+        if found < len(attributes):
+            name = next(name for name in attributes if name not in self._item)
+            raise _unknown(f"item {item!r}", name, attributes[name], self._item)
+        return described
 
-    def describe_moment(self, context: Mapping[str, Any], time: float | None) -> Features:
-        """The same without the user's past."""
+    def describe_context(self, context: Mapping[str, Any], time: float | None) -> Features:
+        """The features of a request's or an event's own moment: its context and its time.
+
+        What nobody declared is left out, where the context is open to it.
+        """
         features: Features = []
         if time is not None:
             features += [(number, TIME_PARTS[part](time), 1.0) for number, part in self._times]
@@ -90,6 +134,17 @@ class Encoder:
             features += _described("context", self._context, known)
         return features
 
+    def describe_event(self, context: Mapping[str, Any], time: float | None) -> Features:
+        """The same for an event that is going to be learned: what nobody declared is taken up first."""
+        new = self.undeclared(context) if context else []
+        features = self.describe_context(context, time)
+        if new:  # after all of it was found to be sound, and described once: new fields stand behind the others
+            names = [field.name for field in new]
+            self.take_schema(self.schema.with_context(*new))
+            fields = {name: self._context[name] for name in names}
+            features += _described("context", fields, {name: context[name] for name in names})
+        return features
+
     # Named features and columns
 
     def own_feature(self, side: str, name: str) -> tuple[int, str] | None:
@@ -97,30 +152,36 @@ class Encoder:
         number = self._ids[side]
         return None if number is None else (number, name)
 
-    def derived_features(self, kind: type[Trend | Tie]) -> list[tuple[int, str]]:
+    def id_field(self, side: str) -> int | None:
+        """The number of the id field of a side, where the schema has one."""
+        return self._ids[side]
+
+    def item_layout(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The numbers of the item's attribute fields: those of categories, and those of plain numbers."""
+        plain_numbers = [n for n, field in self._item.values() if isinstance(field, Number) and not field.bins]
+        return tuple(n for n, _ in self._item.values() if n not in plain_numbers), tuple(plain_numbers)
+
+    def derived_features(self, kind: type[Trend | CrossFeature]) -> list[tuple[int, str]]:
         """The features of the item side's fields of a kind that events alone give values to, one per field."""
         numbers = self.vocabulary.fields
         return [(numbers.index(f"item.{f.name}"), "") for f in self.schema.item if isinstance(f, kind)]
 
     def admit(self, features: Features) -> Sparse:
         """The sparse vector of named features; what is new gets a column."""
-        return sparse(*self._admitted(features))
+        return sparse(self.admit_columns(features), [weight for _, _, weight in features])
 
-    def admit_after(self, portrait: Portrait, features: Features) -> Sparse:
-        """The same after what a portrait holds."""
-        return continued(portrait.column, portrait.value, *self._admitted(features))
+    def admit_columns(self, features: Features) -> list[int]:
+        """The columns of named features; what is new gets one."""
+        admit = self.vocabulary.admit
+        return [admit(field, value) for field, value, _ in features]
 
     def encode(self, features: Features) -> Sparse:
         """The sparse vector of named features; what is unknown is left out."""
         return sparse(*self._known(features))
 
-    def encode_after(self, portrait: Portrait, features: Features) -> Sparse:
-        """The same after what a portrait holds."""
-        return continued(portrait.column, portrait.value, *self._known(features))
-
-    def _admitted(self, features: Features) -> tuple[list[int], list[float]]:
-        admit = self.vocabulary.admit
-        return [admit(field, value) for field, value, _ in features], [weight for _, _, weight in features]
+    def encode_after(self, user: EncodedUser, features: Features) -> Sparse:
+        """The sparse vector of a user and of named features; what is unknown is left out."""
+        return continued(user.column, user.value, *self._known(features))
 
     def _known(self, features: Features) -> tuple[list[int], list[float]]:
         find = self.vocabulary.find
@@ -130,10 +191,10 @@ class Encoder:
         return [column for column in columns if column is not None], [weight for _, _, weight in features]
 
     def undeclared(self, context: Mapping[str, Any]) -> list[Field]:
-        """The fields that an event's context asks for and nobody declared; where there are any, all of it is checked."""
+        """The fields that an event's context asks for and nobody declared. They are checked."""
         new = [name for name in context if name not in self._context]
-        if new:
-            self.describe_context(context, None, Past())
+        for name in new:
+            self._check_open(name, context[name])
         return [_inferred(name, plain(context[name])) for name in new]
 
     def admissible(self, context: Mapping[str, Any], coming: Mapping[str, Field]) -> dict[str, Field]:
@@ -142,13 +203,8 @@ class Encoder:
         _described("context", awaited, {name: context[name] for name in awaited})
         rest = {name: raw for name, raw in context.items() if name not in awaited}
         new = self.undeclared(rest)
-        if not new:
-            self.describe_context(rest, None, Past())
+        self.describe_context(rest, None)
         return {field.name: field for field in new}
-
-    def add_context(self, fields: Iterable[Field]) -> None:
-        """Take up context fields in mid-stream."""
-        self.take_schema(self.schema.with_context(*fields))
 
     def take_schema(self, schema: Schema) -> None:
         """Follow a schema that has all fields there are, and perhaps more."""
@@ -176,12 +232,16 @@ def _described(owner: str, fields: Mapping[str, tuple[int, Attribute]], raw: Map
     features: Features = []
     for name, (number, field) in fields.items():  # the schema's order, so that equal records make equal vectors
         if name in raw:
-            try:
-                features += [(number, label, weight) for label, weight in field.features(owner, plain(raw[name]))]
-            except InvalidInput as error:
-                error.field = _path(owner, name)
-                raise
+            features += [(number, label, weight) for label, weight in _features(owner, name, field, raw[name])]
     return features
+
+
+def _features(owner: str, name: str, field: Attribute, raw: object) -> Named:
+    try:
+        return field.features(owner, plain(raw))
+    except InvalidInput as error:
+        error.field = _path(owner, name)
+        raise
 
 
 def _unknown(owner: str, name: str, raw: object, fields: Iterable[str]) -> InvalidInput:

@@ -33,7 +33,7 @@ TIME_PARTS: dict[str, Callable[[float], str]] = {"weekday": weekday, "hour": hou
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """What all kinds have: a name, unique on its side, and whether it stays out of the pairwise interactions."""
+    """What all kinds have: a name, unique on its side, and `linear`, whether it stays out of the pairwise interactions."""
 
     kind: ClassVar[str]
     sides: ClassVar[tuple[str, ...]]
@@ -84,7 +84,7 @@ class Category(Field):
 
 @dataclass(frozen=True, slots=True)
 class Categories(Field):
-    """Any number of values at once. With `normalize`, n values weigh 1/√n each, so that long lists do not shout."""
+    """Any number of values at once. With `normalize`, n values weigh 1/√n each, whatever their number."""
 
     kind = "set"
     sides = ("user", "item", "context")
@@ -197,7 +197,7 @@ class LastItems(Field):
 
 @dataclass(frozen=True, slots=True)
 class LastAttribute(Field):
-    """An attribute of the item of the user's previous event, as it was then: "last rated genre"."""
+    """An attribute of the item of the user's previous event, as it was then: "last rated genre". `of` names it."""
 
     kind = "last_attribute"
     sides = ("context",)
@@ -212,7 +212,7 @@ class LastAttribute(Field):
 class Trend(Field):
     """How often an item was chosen lately: the logarithm of a count that halves every `half_life` events.
 
-    Linear unless told otherwise: an interacting trend gives every item a query vector of its own to compute.
+    Linear unless told otherwise: with all pairs, an interacting trend is one more product for every item and request.
     """
 
     kind = "trend"
@@ -228,8 +228,8 @@ class Trend(Field):
 
 
 @dataclass(frozen=True, slots=True)
-class Tie(Field):
-    """What ties an item to what the user did. Always linear: it belongs to a user and an item at once."""
+class CrossFeature(Field):
+    """What belongs to a user and an item at once, read from what was chosen with what. Always linear."""
 
     sides = ("item",)
     linear: bool = field(default=True, kw_only=True)
@@ -240,7 +240,7 @@ class Tie(Field):
 
 
 @dataclass(frozen=True, slots=True)
-class Follows(Tie):
+class Follows(CrossFeature):
     """How often an item was chosen right after the user's last item, by anybody: log(1 + count)."""
 
     kind = "follows"
@@ -248,7 +248,7 @@ class Follows(Tie):
 
 
 @dataclass(frozen=True, slots=True)
-class Together(Tie):
+class Together(CrossFeature):
     """How often an item is chosen together with the user's last `length` items: √ of a sum of cosines."""
 
     kind = "together"
@@ -256,13 +256,13 @@ class Together(Tie):
     length: int = 10
 
     def __post_init__(self) -> None:
-        Tie.__post_init__(self)
+        CrossFeature.__post_init__(self)
         object.__setattr__(self, "length", plain(self.length))
         self._require("length", self.length, _is_length(self.length), "a whole number from 1 to 1000")
 
 
 @dataclass(frozen=True, slots=True)
-class Again(Tie):
+class Again(CrossFeature):
     """How often the user chose the item before: log(1 + count). For streams in which people choose again."""
 
     kind = "again"

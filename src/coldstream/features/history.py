@@ -21,22 +21,22 @@ from coldstream.features.schema import Schema
 Features: TypeAlias = list[tuple[int, str, float]]
 """Named features: (field number, value, weight)."""
 
-Note: TypeAlias = tuple[tuple[int, str, float], ...]
-"""What the past keeps of an item's attributes: the features that history fields will show after it."""
+LastItemFeatures: TypeAlias = tuple[tuple[int, str, float], ...]
+"""What history keeps of an item's attributes when it is chosen: the features that history fields will show after it."""
 
 
-class Past(NamedTuple):
-    """As much of a user's past as the schema asks for. Never changed in place: each event makes the next one."""
+class RecentHistory(NamedTuple):
+    """As much of what a user did as the schema asks for. Never changed in place: each event makes the next one."""
 
     items: tuple[str, ...] = ()
     """The last items, the latest at the end."""
     time: float | None = None
-    note: Note = ()
+    last_item: LastItemFeatures = ()
     """Features of the last item's attributes, as they were then."""
 
 
-class History:
-    """The history fields of a schema, over the pasts of its users. `number` gives each context field's number."""
+class HistoryFields:
+    """The history fields of a schema, over what its users did. `number` gives each context field's number."""
 
     def __init__(self, schema: Schema, number: Mapping[str, int]) -> None:
         attributes = {field.name: field for field in schema.item if isinstance(field, Attribute)}
@@ -59,19 +59,21 @@ class History:
         """How many of a user's last items have neighbours that count."""
         self._length = max([length for _, length in self._several] + [1] * bool(self._last) + [self.window])
 
-    def features(self, past: Past) -> Features:
+    def features(self, history: RecentHistory) -> Features:
         """The features of every history field."""
-        features: Features = list(past.note)
-        if past.items:
-            features += [(field, past.items[-1], 1.0) for field in self._last]
+        features: Features = list(history.last_item)
+        if history.items:
+            features += [(field, history.items[-1], 1.0) for field in self._last]
             for field, length in self._several:
-                features += _weighted(field, past.items[-length:])
-        if past.time is not None:
-            features += [(field, TIME_PARTS[part](past.time), 1.0) for field, part in self._times]
+                features += _weighted(field, history.items[-length:])
+        if history.time is not None:
+            features += [(field, TIME_PARTS[part](history.time), 1.0) for field, part in self._times]
         return features
 
-    def note(self, item: str, attributes: Mapping[str, Any]) -> Note:
+    def last_item_features(self, item: str, attributes: Mapping[str, Any]) -> LastItemFeatures:
         """What to keep of an item's attributes when it is chosen."""
+        if not self._sources:
+            return ()
         return tuple(
             (field, value, weight)
             for field, source in self._sources
@@ -79,10 +81,10 @@ class History:
             for value, weight in source.features(f"item {item!r}", plain(attributes[source.name]))
         )
 
-    def after(self, past: Past, item: str, note: Note, time: float | None) -> Past:
-        """The past once an event with this item has happened."""
-        items = (*past.items, item)[-self._length :] if self._length else ()
-        return Past(items, time if self._times else None, note)
+    def after(self, history: RecentHistory, item: str, last_item: LastItemFeatures, time: float | None) -> RecentHistory:
+        """The history once an event with this item has happened."""
+        items = (*history.items, item)[-self._length :] if self._length else ()
+        return RecentHistory(items, time if self._times else None, last_item)
 
 
 def _weighted(field: int, items: tuple[str, ...]) -> Features:

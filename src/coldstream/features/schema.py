@@ -13,13 +13,13 @@ from coldstream.features.fields import (
     KINDS,
     Again,
     Attribute,
+    CrossFeature,
     Field,
     Follows,
     Id,
     LastAttribute,
     LastItem,
     LastItems,
-    Tie,
     Together,
     Trend,
 )
@@ -29,7 +29,7 @@ SIDES = ("user", "item", "context")
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """The fields of the three sides. Validated when built, frozen afterwards.
+    """The fields of the three sides, `user`, `item` and `context`. Validated when built, frozen afterwards.
 
     >>> schema = Schema(user=[Id()], item=[Id(), Trend("hot", half_life=500)])
     >>> Schema.from_document(schema.document()) == schema
@@ -58,7 +58,7 @@ class Schema:
 
     @classmethod
     def from_toml(cls, path: str | Path) -> "Schema":
-        """The schema that a TOML file declares: a table per side, an inline table per field."""
+        """The schema that the TOML file at `path` declares: a table per side, an inline table per field."""
         try:
             document = tomllib.loads(Path(path).read_text(encoding="utf-8"))
         except (OSError, TypeError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -104,14 +104,14 @@ class Schema:
             declared = {field.name for field in item}
             derived_trends = (Trend(f"trend_{half_life:g}", half_life) for half_life in trends)
             item += tuple(trend for trend in derived_trends if trend.name not in declared)
-        if neighbours and not any(isinstance(field, Tie) for field in item):
+        if neighbours and not any(isinstance(field, CrossFeature) for field in item):
             declared = {field.name for field in item}
-            ties = (Follows(), Together(length=neighbours)) + (() if self.exclude_seen else (Again(),))
-            item += tuple(field for field in ties if field.name not in declared)
+            crossed = (Follows(), Together(length=neighbours)) + (() if self.exclude_seen else (Again(),))
+            item += tuple(field for field in crossed if field.name not in declared)
         return replace(self, context=context, item=item)
 
     def with_context(self, *added: Field) -> "Schema":
-        """The schema with context fields appended."""
+        """The schema with the `added` context fields behind the others."""
         return replace(self, context=(*self.context, *added))
 
 
@@ -133,7 +133,7 @@ def _with_added(side: str, used: Sequence[Field], declared: Sequence[Field]) -> 
             message = f"{side} field {field.name!r} cannot change from {before} to {after}, because it was learned so"
             raise InvalidSchema(f"{message}; give the new one another name")
     for field in added:
-        if isinstance(field, Id | Trend | Tie):
+        if isinstance(field, Id | Trend | CrossFeature):
             message = f"{side} field {field.name!r} of kind {field.kind!r} cannot be added to what was learned without it"
             raise InvalidSchema(f"{message}; start anew in an empty store")
     return (*used, *added)

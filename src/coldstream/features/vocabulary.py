@@ -12,36 +12,25 @@ class Admission(NamedTuple):
     column: int
     field: int
     value: str
-    appended: int
-    """How many columns were added at the end for it."""
-    place: int | None
-    """The neighbourhood it was admitted to."""
-    gaps: tuple[int, ...] = ()
-    """The gaps that were made part of a run for it."""
-
-
-_LONGEST_RUN = 64
+    appended: bool
+    """Whether the column was added at the end, and not a gap that was filled."""
 
 
 class Vocabulary:
-    """Fields, their values, and the column of each. What was admitted since the last `commit` can be taken back.
-
-    Features that are read together can be admitted near each other: every neighbourhood keeps runs of columns for itself.
-    """
+    """Fields, their values, and the column of each. What was admitted since the last `commit` can be taken back."""
 
     def __init__(self) -> None:
         self.fields: list[str] = []
-        self.fresh: list[Admission] = []
-        self.departures = 0
+        self.release_count = 0
         """How often a feature has lost its column: as long as it is the same, columns once found stand for the same."""
+        self._uncommitted: list[Admission] = []
+        self._started = 0
         self._columns: list[dict[str, int]] = []
         self._numbers: dict[str, int] = {}
         self._field_of = array("i")  # −1 for a gap
         self._value_of: list[str | None] = []
         self._gaps: list[int] = []  # a heap: the lowest gap is filled first
-        self._runs: dict[int, list[int]] = {}  # per neighbourhood a heap of its free columns
-        self._neighbours: dict[int, int] = {}  # per neighbourhood how many columns it ever got
-        self._settled_fields = 0
+        self._committed_fields = 0
 
     def __len__(self) -> int:
         """How many columns there are, gaps included."""
@@ -67,39 +56,19 @@ class Vocabulary:
     def admit(self, field: int, value: str) -> int:
         """The column of a feature, new or known."""
         column = self._columns[field].get(value)
-        if column is None:
-            appended = not self._gaps
-            if appended:
-                self._append(1)
-            column = len(self) - 1 if appended else heapq.heappop(self._gaps)
-            self._settle(Admission(column, field, value, int(appended), None))
+        if column is not None:
+            return column
+        appended = not self._gaps
+        if appended:
+            column = len(self._value_of)
+            self._field_of.append(field)
+            self._value_of.append(value)
+        else:
+            column = heapq.heappop(self._gaps)
+            self._field_of[column], self._value_of[column] = field, value
+        self._columns[field][value] = column
+        self._uncommitted.append(Admission(column, field, value, appended))
         return column
-
-    def admit_near(self, field: int, value: str, place: int) -> int:
-        """The column of a feature, new or known; a new one next to others of the same neighbourhood."""
-        column = self._columns[field].get(value)
-        if column is None:
-            run, appended = self._runs.setdefault(place, []), 0
-            gaps: tuple[int, ...] = ()
-            if not run:  # as many again as there are, so that at most half is ever idle
-                wanted = min(max(1, self._neighbours.get(place, 0)), _LONGEST_RUN)
-                gaps = tuple(heapq.heappop(self._gaps) for _ in range(min(wanted, len(self._gaps))))
-                appended = wanted - len(gaps)
-                run.extend([*gaps, *range(len(self), len(self) + appended)])
-                self._append(appended)
-                self._neighbours[place] = self._neighbours.get(place, 0) + wanted
-            column = heapq.heappop(run)
-            self._settle(Admission(column, field, value, appended, place, gaps))
-        return column
-
-    def _append(self, columns: int) -> None:
-        self._field_of.extend([-1] * columns)
-        self._value_of.extend([None] * columns)
-
-    def _settle(self, admission: Admission) -> None:
-        self._field_of[admission.column], self._value_of[admission.column] = admission.field, admission.value
-        self._columns[admission.field][admission.value] = admission.column
-        self.fresh.append(admission)
 
     def find(self, field: int, value: str) -> int | None:
         """The column of a known feature."""
@@ -123,48 +92,47 @@ class Vocabulary:
         heapq.heappush(self._gaps, column)
         return column
 
-    def release_near(self, field: int, value: str, place: int) -> int:
-        """Give a feature's column back to a neighbourhood, or to everybody where that has plenty."""
-        column, run = self._vacate(field, value), self._runs.setdefault(place, [])
-        if len(run) < _LONGEST_RUN:
-            heapq.heappush(run, column)
-        else:
-            heapq.heappush(self._gaps, column)
-            self._neighbours[place] = self._neighbours.get(place, 1) - 1
-        return column
-
     def _vacate(self, field: int, value: str) -> int:
         column = self._columns[field].pop(value)
-        self.departures += 1
+        self.release_count += 1
         self._field_of[column], self._value_of[column] = -1, None
         return column
 
+    # What is new
+
+    def unstarted(self) -> list[Admission]:
+        """What was admitted since this was asked last, for whoever keeps something per column."""
+        new = self._uncommitted[self._started :]
+        self._started = len(self._uncommitted)
+        return new
+
+    @property
+    def uncommitted(self) -> bool:
+        """Whether anything was admitted since the last commit."""
+        return bool(self._uncommitted) or self._committed_fields < len(self.fields)
+
     def commit(self) -> None:
         """What was admitted stays."""
-        self.fresh.clear()
-        self._settled_fields = len(self.fields)
+        self._uncommitted.clear()
+        self._started = 0
+        self._committed_fields = len(self.fields)
 
     def rollback(self) -> list[int]:
         """Take back all that was admitted since the last commit; the columns that are free again."""
         freed = []
-        for column, field, value, appended, place, gaps in reversed(self.fresh):
+        for column, field, value, appended in reversed(self._uncommitted):
             freed.append(self._vacate(field, value))
-            home = self._gaps if place is None else self._runs[place]
-            heapq.heappush(home, column)
             if appended:
-                del self._field_of[-appended:], self._value_of[-appended:]
-            if appended or gaps:
-                home[:] = [free for free in home if free < len(self) and free not in gaps]
-                heapq.heapify(home)
-            for gap in gaps:
-                heapq.heappush(self._gaps, gap)
-            if place is not None and (appended or gaps):
-                self._neighbours[place] -= appended + len(gaps)
-        self.fresh.clear()
-        for name in self.fields[self._settled_fields :]:
+                self._field_of.pop()
+                self._value_of.pop()
+            else:
+                heapq.heappush(self._gaps, column)
+        self._uncommitted.clear()
+        self._started = 0
+        for name in self.fields[self._committed_fields :]:
             del self._numbers[name]
-        del self.fields[self._settled_fields :]
-        del self._columns[self._settled_fields :]
+        del self.fields[self._committed_fields :]
+        del self._columns[self._committed_fields :]
         return freed
 
     def document(self) -> dict[str, Any]:
@@ -173,8 +141,6 @@ class Vocabulary:
             "fields": list(self.fields),
             "column_field": self._field_of.tolist(),
             "column_value": list(self._value_of),
-            "runs": sorted((place, sorted(run)) for place, run in self._runs.items() if run),
-            "neighbours": sorted((place, count) for place, count in self._neighbours.items() if count),
         }
 
     @classmethod
@@ -183,15 +149,12 @@ class Vocabulary:
         vocabulary = cls()
         for name in document["fields"]:
             vocabulary.admit_field(str(name))
-        vocabulary._runs = {place: list(run) for place, run in document["runs"]}
-        vocabulary._neighbours = dict(document["neighbours"])
-        reserved = {column for run in vocabulary._runs.values() for column in run}
         vocabulary._field_of.extend(document["column_field"])
         vocabulary._value_of.extend(document["column_value"])
         for column, (field, value) in enumerate(zip(vocabulary._field_of, vocabulary._value_of, strict=True)):
             if value is not None:
                 vocabulary._columns[field][value] = column
-            elif column not in reserved:
+            else:
                 vocabulary._gaps.append(column)  # ascending, so already a heap
         vocabulary.commit()
         return vocabulary

@@ -31,12 +31,7 @@ def inlined(function: Function) -> Function:
     return cast(Function, numba.njit(nogil=True, error_model="numpy", forceinline=True, fastmath=_EXACT)(function))
 
 
-def scan_inlined(function: Function) -> Function:
-    """A part of a scan kernel."""
-    return cast(Function, numba.njit(nogil=True, error_model="numpy", forceinline=True, fastmath=_FAST)(function))
-
-
-def direct(function: Function) -> Function:
+def unchecked_entry(function: Function) -> Function:
     """The same kernel for hot callers in Python that always pass the same types.
 
     Finding out the types of nested tuples of arrays takes longer than most kernels run. This asks once, at the first call,
@@ -70,7 +65,7 @@ def _stamped(compiled: Any) -> Any:
 
 def _digest_of_sources() -> str:
     digest = hashlib.blake2b(digest_size=16)
-    for package in ("arrays.py", "baselines", "catalogue", "features", "model"):
+    for package in ("arrays.py", "baselines", "catalogue", "features", "model", "scoring"):
         root = Path(__file__).parent.parent / package
         for path in sorted(root.rglob("*.py")) if root.is_dir() else [root]:
             digest.update(path.read_bytes())

@@ -1,6 +1,7 @@
 """The incremental factorization machine."""
 
 from collections.abc import Iterable, Mapping
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,10 @@ from coldstream.features.history import Features
 from coldstream.features.sparse import Sparse, sparse
 from coldstream.features.vocabulary import Vocabulary
 from coldstream.model import losses
-from coldstream.model.counter import key_of
 from coldstream.model.kernels import fold, learn, predict
+from coldstream.model.keyed_random import keys_of
 from coldstream.model.parameters import Parameters
-from coldstream.model.shapes import OPTIMIZERS, REGULARIZATIONS, Candidates, Rule
+from coldstream.model.shapes import OPTIMIZERS, PAIRS, REGULARIZATIONS, Candidates, UpdateRule
 from coldstream.snapshot import NOT_WHAT_IT_SHOULD_BE, read_snapshot, write_snapshot
 
 _NOTHING = Candidates(np.zeros(2, np.int32), sparse([], []))
@@ -27,7 +28,8 @@ _NOTHING = Candidates(np.zeros(2, np.int32), sparse([], []))
 class FactorizationMachine:
     """Regression, classification and ranking on sparse features, one sample at a time.
 
-    Static and incremental matrix factorization and factorization machines are configurations of it.
+    Static and incremental matrix factorization and factorization machines are configurations of it: of a `preset` with some
+    `hyperparameters` changed. The `seed` is what all first vectors follow from; a `vocabulary` may be shared with others.
 
     >>> machine = FactorizationMachine("predictor", seed=7, factors=4, learning_rate=0.2)
     >>> for _ in range(100):
@@ -44,16 +46,19 @@ class FactorizationMachine:
         vocabulary: Vocabulary | None = None,
         **hyperparameters: Any,
     ) -> None:
-        self.hyperparameters = chosen(preset, **hyperparameters)
+        self.hyperparameters = resolve_hyperparameters(preset, **hyperparameters)
         self.seed = checked_seed(seed)
         self.vocabulary = Vocabulary() if vocabulary is None else vocabulary
         self.parameters = Parameters(self.hyperparameters)
         self.rule = rule_of(self.hyperparameters)
+        self.samples = 0
+        """How many samples were learned."""
 
     # On dictionaries of features
 
     def predict_one(self, x: Mapping[str, Any]) -> float:
-        """The expected target: a number, or a probability under the logistic loss. Unknown features count as absent."""
+        """The expected target of x: a number, or a probability under the logistic loss. Unknown features count as absent."""
+        self._require_samples()
         features = _described(x)
         known = [
             (column, weight)
@@ -66,30 +71,33 @@ class FactorizationMachine:
 
     def learn_one(self, x: Mapping[str, Any], y: float) -> None:
         """Learn that x came with the target y; numbers weigh, strings and lists of strings are one-hot or multi-hot."""
+        self._require_samples()
         features, target = _described(x), self._checked_target(y)
         admitted: Features = [(self.vocabulary.admit_field(name), value, weight) for name, value, weight in features]
         columns = [self.vocabulary.admit(field, value) for field, value, _ in admitted]
-        self.take_up()
+        self.start(self.samples)
         try:
             self.learn(sparse(columns, [weight for _, _, weight in admitted]), target)
         except Diverged:
-            self.take_back(self.vocabulary.rollback())
+            self.undo(self.vocabulary.rollback())
             raise
         self.vocabulary.commit()
+        self.samples += 1
 
     def save(self, path: str | Path) -> None:
-        """Write the machine and its vocabulary to a file."""
+        """Write the machine and its vocabulary to a file at `path`."""
         parts = {"hyperparameters": self.hyperparameters.document(), "vocabulary": self.vocabulary.document()}
-        write_snapshot(path, parts | {"machine": True, "seed": self.seed}, self.state())
+        write_snapshot(path, parts | {"machine": True, "seed": self.seed, "samples": self.samples}, self.state())
 
     @classmethod
     def load(cls, path: str | Path) -> "FactorizationMachine":
-        """The machine that `save` wrote."""
+        """The machine that `save` wrote to `path`."""
         document, arrays = read_snapshot(path)
         try:
             hyperparameters = Hyperparameters.from_document(document["hyperparameters"])
             machine = cls(hyperparameters, document["seed"], Vocabulary.from_document(document["vocabulary"]))
             machine.restore(arrays)
+            machine.samples = int(document["samples"])
         except NOT_WHAT_IT_SHOULD_BE as error:
             message = f"snapshot {str(path)!r} does not hold a machine ({error!r}); use an older one"
             raise InvalidSnapshot(message) from error
@@ -97,18 +105,19 @@ class FactorizationMachine:
 
     # On columns
 
-    def take_up(self) -> None:
-        """Start the features that the vocabulary admitted since its last commit."""
+    def start(self, at: int) -> None:
+        """Start the features that the vocabulary admitted and nobody has started yet; `at` stamps their rows."""
         vocabulary = self.vocabulary
         self.parameters.grow(len(vocabulary), len(vocabulary.fields))
-        for admission in vocabulary.fresh:
-            name = vocabulary.fields[admission.field]
-            self.parameters.admit(admission.column, admission.field, key_of(self.seed, name, admission.value))
+        admitted = sorted(vocabulary.unstarted(), key=lambda one: one.field)
+        for field, group in groupby(admitted, lambda one: one.field):
+            own = list(group)
+            keys = keys_of(self.seed, vocabulary.fields[field], [one.value for one in own])
+            self.parameters.start([one.column for one in own], field, keys, at)
 
-    def take_back(self, columns: Iterable[int]) -> None:
-        """Undo `take_up` for columns that the vocabulary rolled back."""
-        for column in columns:
-            self.parameters.release(column)
+    def undo(self, columns: Iterable[int]) -> None:
+        """Undo `start` for columns that the vocabulary rolled back."""
+        self.parameters.release(columns)
         self.parameters.truncate(len(self.vocabulary), len(self.vocabulary.fields))
 
     def grow(self, columns: int) -> None:
@@ -116,22 +125,24 @@ class FactorizationMachine:
         self.parameters.grow(columns, max(1, self.parameters.fields))
 
     def fold(self, x: Sparse) -> tuple[float, Floats]:
-        """A part of x as one bias and one vector: scores add up from parts as Σ biases + Σ products of vectors."""
+        """One side of x as one bias and one vector: scores add up from parts as Σ biases + Σ products of vectors."""
         total = np.empty(self.hyperparameters.factors, np.float32)
-        return fold(self.parameters.theta, self.rule.sign, x, total), total
+        return fold(self.parameters.theta, self.rule.pairs, x, total), total
 
     def predict(self, x: Sparse) -> float:
-        """ŷ(x), the score."""
-        return float(predict(self.parameters.theta, self.rule.sign, x))
+        """ŷ(x), the score of a plain sample."""
+        return float(predict(self.parameters.theta, self.rule.pairs, x))
 
     def learn(self, x: Sparse, y: float = 1.0) -> None:
-        """Predict, adapt λ, update Θ; or raise `Diverged` with nothing changed."""
-        self.parameters.make_room(len(x.column))
-        if not learn(self.parameters.theta, self.parameters.memory, self.rule, x, _NOTHING, y):
+        """Learn that x came with y: predict, adapt λ, update Θ; or raise `Diverged` with nothing changed."""
+        own = self.parameters
+        own.make_room(len(x.column))
+        if not learn(own.rows, own.optimizer, self.rule, x, _NOTHING, y, self.samples):
             raise Diverged(self.divergence(f"sample with target {y:g}"))
+        own.changes += 1
 
     def divergence(self, what: str) -> str:
-        """The message for an update that was not applied."""
+        """The message for an update that was not applied: `what` it was about, and the remedy."""
         h = self.hyperparameters
         remedy = f"lower learning_rate (now {h.learning_rate:g}) or scale the numbers among the features"
         return f"{what}: the update is not finite and was not applied; {remedy}"
@@ -143,6 +154,11 @@ class FactorizationMachine:
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """The inverse of `state`, into a machine of the same configuration."""
         self.parameters.restore(state)
+
+    def _require_samples(self) -> None:
+        if self.hyperparameters.pairs == "across":
+            message = "pairs must be 'j>i' or 'j>=i' for plain samples, got 'across'"
+            raise InvalidInput(f"{message}, which needs the two sides of a recommendation")
 
     def _checked_target(self, y: object) -> float:
         loss = self.hyperparameters.loss
@@ -156,7 +172,7 @@ class FactorizationMachine:
         return float(y)
 
 
-def chosen(base: str | Hyperparameters, **changes: Any) -> Hyperparameters:
+def resolve_hyperparameters(base: str | Hyperparameters, **changes: Any) -> Hyperparameters:
     """Hyperparameters from a preset's name or from others, with some of them changed."""
     return base.with_(**changes) if isinstance(base, Hyperparameters) else preset(base, **changes)
 
@@ -169,14 +185,14 @@ def checked_seed(seed: object) -> int:
     return number
 
 
-def rule_of(hyperparameters: Hyperparameters) -> Rule:
+def rule_of(hyperparameters: Hyperparameters) -> UpdateRule:
     """The hyperparameters as the kernels take them."""
     h = hyperparameters
-    return Rule(
+    return UpdateRule(
         loss=losses.CODES[h.loss],
         optimizer=OPTIMIZERS[h.optimizer],
         regularization=REGULARIZATIONS[h.regularization],
-        sign=-1.0 if h.pairs == "j>i" else 1.0,
+        pairs=PAIRS[h.pairs],
         eta=float(h.learning_rate),
         epsilon=float(h.adagrad_floor),
         rho=float(h.penalty_rate),

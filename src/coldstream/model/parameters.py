@@ -1,122 +1,144 @@
-"""Θ and what learning remembers, in float32 arrays that grow by doubling."""
+"""Θ and what learning remembers: a row for every column, in arrays that grow by doubling."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coldstream.arrays import checked_columns, grown
+from coldstream.arrays import checked_columns, copies, grown, write_back
 from coldstream.config import Hyperparameters
-from coldstream.model.counter import fill_normal
-from coldstream.model.shapes import Memory, Theta
+from coldstream.model.compiled import unchecked_entry
+from coldstream.model.keyed_random import fill_normal
+from coldstream.model.shapes import OptimizerState, Rows, Theta
 
-_PER_COLUMN = ("w", "V", "field", "Gw", "GV", "Sw", "SV")
+_fill_normal = unchecked_entry(fill_normal)
 _PER_TOUCH = ("sw", "sV", "touched")
+_TRANSIENT = ("place",)
 
 
 class Parameters:
-    """The arrays of one machine. Columns are admitted and released one at a time; kernels do the rest."""
+    """The arrays of one machine. Columns are started and released here; kernels do the rest.
+
+    What a row holds is stated once, in `Rows`; growing, wiping, saving and restoring go through its names.
+    """
 
     def __init__(self, hyperparameters: Hyperparameters) -> None:
         h, k = hyperparameters, hyperparameters.factors
         self._deviation = h.initial_deviation
-        self._adagrad = h.optimizer == "adagrad"
         self._per_field = h.regularization == "per-field"
         self._paper = h.regularization == "paper"
         self._penalties = (h.linear_penalty, h.factor_penalty)
         self.columns = 0
         self.fields = 0
+        self.changes = 0
+        """How often anything was learned, started or released: as long as it is the same, so is Θ."""
         f, i = np.float32, np.int32
-        self.theta = Theta(np.zeros(1, f), np.zeros(0, f), np.zeros((0, k), f), np.zeros(0, i))
-        self.memory = Memory(
+        weights, vectors = np.zeros(0, f), np.zeros((0, k), f)
+        self.rows = Rows(np.zeros(0, i), weights, vectors, weights, vectors, weights, vectors, np.zeros(0, np.int64))
+        unused = set[str]()
+        if h.optimizer != "adagrad":
+            unused |= {"Gw", "GV"}
+        if not self._per_field:
+            unused |= {"Sw", "SV"}
+        self._used = [name for name in Rows._fields if name not in unused]
+        self.optimizer = OptimizerState(
+            w0=np.zeros(1, f),
             G0=np.zeros(1, f),
-            Gw=np.zeros(0, f),
-            GV=np.zeros((0, k), f),
             lambda0=np.full(1, h.intercept_penalty, np.float64),
             lambda_w=np.zeros(0),
             lambda_V=np.zeros((0, k)),
-            scale=np.zeros((2, 0)),
-            Sw=np.zeros(0, f),
-            SV=np.zeros((0, k), f),
+            penalty_mean_square=np.zeros((2, 0)),
             s0=np.zeros(1, f),
             sw=np.zeros(0, f),
             sV=np.zeros((0, k), f),
             touched=np.zeros(0, i),
             touches=np.zeros(1, i),
-            position=np.zeros(0, i),
+            place=np.zeros(0, i),
             factored=np.zeros(0, np.uint8),
         )
+        self.theta = self._theta()
         self._add_groups(1)
 
     def grow(self, columns: int, fields: int) -> None:
-        """Make room for columns and fields. New columns are all zero until they are admitted."""
-        theta, memory = self.theta, self.memory
-        if columns > len(theta.w):
-            # One array after the other: at no time are two generations of all of them alive.
-            self.theta = theta = theta._replace(w=grown(theta.w, columns), field=grown(theta.field, columns))
-            self.theta = theta = theta._replace(V=grown(theta.V, columns))
-            rows = len(theta.w)
-            memory = memory._replace(position=grown(memory.position, rows, -1))
-            if self._adagrad:
-                memory = memory._replace(Gw=grown(memory.Gw, rows), GV=grown(memory.GV, rows))
-            if self._per_field:
-                memory = memory._replace(Sw=grown(memory.Sw, rows), SV=grown(memory.SV, rows))
-            self.memory = memory
+        """Make room for columns and fields. New columns are all zero until they are started."""
+        if columns > len(self.rows.w):
+            for name in self._used:  # one array after the other: at no time are two generations of all of them alive
+                self.rows = self.rows._replace(**{name: grown(getattr(self.rows, name), columns)})
+                self.theta = self._theta()
+            self.optimizer = self.optimizer._replace(place=grown(self.optimizer.place, len(self.rows.w), -1))
         self.columns = max(self.columns, columns)
         if fields > self.fields:
             factored = np.ones(fields, np.uint8)
-            factored[: self.fields] = memory.factored
-            self.memory = memory._replace(factored=factored)
+            factored[: self.fields] = self.optimizer.factored
+            self.optimizer = self.optimizer._replace(factored=factored)
             if self._per_field:
                 self._add_groups(fields)
             self.fields = fields
 
     def make_room(self, touched: int) -> None:
         """Make room for the columns that one update may touch."""
-        memory = self.memory
-        if touched > len(memory.touched):
-            self.memory = memory._replace(touched=grown(memory.touched, touched))
+        own = self.optimizer
+        if touched > len(own.touched):
+            self.optimizer = own._replace(touched=grown(own.touched, touched))
             if self._paper:
-                self.memory = self.memory._replace(sw=grown(memory.sw, touched), sV=grown(memory.sV, touched))
+                self.optimizer = self.optimizer._replace(sw=grown(own.sw, touched), sV=grown(own.sV, touched))
 
-    def admit(self, column: int, field: int, key: np.uint64) -> None:
-        """Start a feature: w = 0, and V drawn from N(0, σ²) by nothing but the feature's key."""
-        self.theta.field[column] = field
-        if self.memory.factored[field]:
-            fill_normal(key, self._deviation, self.theta.V[column])
+    def start(self, columns: Sequence[int], field: int, keys: Sequence[np.uint64], at: int) -> None:
+        """Start features of one field: w = 0, and V drawn from N(0, σ²) by nothing but a feature's key."""
+        self.changes += 1
+        rows = np.array(columns, np.int64)
+        self.rows.field[rows] = field
+        self.rows.touched_at[rows] = at
+        if self.optimizer.factored[field]:
+            _fill_normal(np.array(keys, np.uint64), self._deviation, rows, self.rows.V)
 
-    def release(self, column: int) -> None:
-        """Wipe a column, in the memory of the last update as well."""
-        theta, memory = self.theta, self.memory
-        for array in (theta.w, theta.V, theta.field, memory.Gw, memory.GV, memory.Sw, memory.SV):
-            if column < len(array):
-                array[column] = 0
-        if self._paper:
-            last = np.flatnonzero(memory.touched[: memory.touches[0]] == column)
-            memory.sw[last] = 0
-            memory.sV[last] = 0
+    def release(self, columns: Iterable[int]) -> None:
+        """Wipe columns, in the memory of the last update as well."""
+        self.changes += 1
+        own = self.optimizer
+        for column in columns:
+            for name in self._used:
+                getattr(self.rows, name)[column] = 0
+            if self._paper:
+                last = np.flatnonzero(own.touched[: own.touches[0]] == column)
+                own.sw[last] = 0
+                own.sV[last] = 0
 
     def truncate(self, columns: int, fields: int) -> None:
         """Give up columns at the end, all of them released, and fields."""
         self.columns = columns
         if fields < self.fields:
-            memory = self.memory._replace(factored=self.memory.factored[:fields].copy())
+            own = self.optimizer._replace(factored=self.optimizer.factored[:fields].copy())
             if self._per_field:
-                memory = memory._replace(
-                    lambda_w=memory.lambda_w[:fields].copy(),
-                    lambda_V=memory.lambda_V[:fields].copy(),
-                    scale=memory.scale[:, :fields].copy(),
+                own = own._replace(
+                    lambda_w=own.lambda_w[:fields].copy(),
+                    lambda_V=own.lambda_V[:fields].copy(),
+                    penalty_mean_square=own.penalty_mean_square[:, :fields].copy(),
                 )
-            self.memory = memory
+            self.optimizer = own
             self.fields = fields
+
+    def checkpoint(self) -> Callable[[], None]:
+        """What writes all back as it is now; columns that came since have to be undone before."""
+        rows, columns, own = self.rows, self.columns, self.optimizer
+        saved = copies(rows, self._used, columns)
+        kept = copies(own, [name for name in own._fields if name not in _TRANSIENT])
+
+        def undo() -> None:
+            write_back(self.rows, saved)
+            write_back(self.optimizer, kept)
+            self.changes += 1
+
+        return undo
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Copies of all that a machine needs to go on with the same bits."""
-        arrays = self.theta._asdict() | self.memory._asdict()
-        del arrays["position"]
-        rows = dict.fromkeys(_PER_COLUMN, self.columns) | dict.fromkeys(_PER_TOUCH, int(self.memory.touches[0]))
-        return {name: array[: rows.get(name, len(array))].copy() for name, array in arrays.items()}
+        touches = int(self.optimizer.touches[0])
+        rows = {name: array[: self.columns].copy() for name, array in self.rows._asdict().items()}
+        own = self.optimizer._asdict()
+        kept = {name: array for name, array in own.items() if name not in _TRANSIENT}
+        return rows | {name: array[: touches if name in _PER_TOUCH else None].copy() for name, array in kept.items()}
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """The inverse of `state`. Every array must have the type and the shape this configuration gives it."""
@@ -126,21 +148,24 @@ class Parameters:
         checked_columns("touches", state["touches"], 0, len(state["touched"]) + 1)
         self.grow(columns, fields)
         self.make_room(len(state["touched"]))
-        for part in (self.theta, self.memory):
-            for name, array in part._asdict().items():
-                if name != "position":
-                    source = state[name]
-                    rows = columns if name in _PER_COLUMN and len(array) else len(source)
-                    fits = len(source) == rows <= len(array) and source.shape[1:] == array.shape[1:]
-                    if source.dtype != array.dtype or not fits or not np.isfinite(source).all():
-                        raise ValueError(f"{name} has type {source.dtype} and shape {source.shape}")
-                    array[: len(source)] = source
+        for name, array in (self.rows._asdict() | self.optimizer._asdict()).items():
+            if name not in _TRANSIENT:
+                source = state[name]
+                rows = columns if name in self._used else len(source)
+                fits = len(source) == rows <= len(array) and source.shape[1:] == array.shape[1:]
+                if source.dtype != array.dtype or not fits or not np.isfinite(source).all():
+                    raise ValueError(f"{name} has type {source.dtype} and shape {source.shape}")
+                array[: len(source)] = source
+        self.changes += 1
+
+    def _theta(self) -> Theta:
+        return Theta(self.optimizer.w0, self.rows.w, self.rows.V, self.rows.field)
 
     def _add_groups(self, groups: int) -> None:
-        memory = self.memory
-        old = len(memory.lambda_w)
+        own = self.optimizer
+        old = len(own.lambda_w)
         lambda_w = np.full(groups, self._penalties[0], np.float64)
-        lambda_V = np.full((groups, memory.lambda_V.shape[1]), self._penalties[1], np.float64)
-        scale = np.zeros((2, groups))
-        lambda_w[:old], lambda_V[:old], scale[:, :old] = memory.lambda_w, memory.lambda_V, memory.scale
-        self.memory = memory._replace(lambda_w=lambda_w, lambda_V=lambda_V, scale=scale)
+        lambda_V = np.full((groups, own.lambda_V.shape[1]), self._penalties[1], np.float64)
+        mean_square = np.zeros((2, groups))
+        lambda_w[:old], lambda_V[:old], mean_square[:, :old] = own.lambda_w, own.lambda_V, own.penalty_mean_square
+        self.optimizer = own._replace(lambda_w=lambda_w, lambda_V=lambda_V, penalty_mean_square=mean_square)

@@ -28,26 +28,31 @@ class Theta:
     V: Doubles
 
 
-def score(theta: Theta, x: Vector, pairs: str) -> float:
-    """ŷ(x) = w0 + Σ w_i x_i + Σ_{i, j>i or j≥i} ⟨v_i, v_j⟩ x_i x_j."""
-    columns = list(x)
-    y = theta.w0 + sum(theta.w[i] * x[i] for i in columns)
-    for a, i in enumerate(columns):
-        for j in columns[a if pairs == "j>=i" else a + 1 :]:
-            y += float(np.dot(theta.V[i], theta.V[j])) * x[i] * x[j]
+def interacting(context: Vector, item: Vector, pairs: str) -> list[tuple[int, int]]:
+    """The pairs of columns that interact: all with j > i or j ≥ i, or those of a context's and an item's column."""
+    if pairs == "across":
+        return [(i, j) for i in context for j in item]
+    columns = [*context, *item]
+    return [(i, j) for a, i in enumerate(columns) for j in columns[a if pairs == "j>=i" else a + 1 :]]
+
+
+def score(theta: Theta, context: Vector, item: Vector, pairs: str) -> float:
+    """ŷ = w0 + Σ w_i x_i + Σ ⟨v_i, v_j⟩ x_i x_j over the pairs that interact. A plain sample is all context."""
+    x = {**context, **item}
+    y = theta.w0 + sum(theta.w[i] * x[i] for i in x)
+    for i, j in interacting(context, item, pairs):
+        y += float(np.dot(theta.V[i], theta.V[j])) * x[i] * x[j]
     return float(y)
 
 
-def score_gradient(theta: Theta, x: Vector, pairs: str) -> Theta:
+def score_gradient(theta: Theta, context: Vector, item: Vector, pairs: str) -> Theta:
     """∂ŷ/∂θ for every parameter, pair by pair."""
-    out = Theta(1.0, np.zeros_like(theta.w), np.zeros_like(theta.V))
+    out, x = Theta(1.0, np.zeros_like(theta.w), np.zeros_like(theta.V)), {**context, **item}
     for i in x:
         out.w[i] = x[i]
-        for j in x:
-            if i != j:
-                out.V[i] += x[i] * x[j] * theta.V[j]
-            elif pairs == "j>=i":
-                out.V[i] += 2.0 * x[i] ** 2 * theta.V[i]
+    for i, j in interacting(context, item, pairs):
+        out.V[i] += x[i] * x[j] * theta.V[j]
+        out.V[j] += x[i] * x[j] * theta.V[i]
     return out
 
 
@@ -102,7 +107,7 @@ class Machine:
 
     def scores(self, context: Vector, candidates: Sequence[Vector]) -> list[float]:
         """ŷ of every candidate in the context."""
-        return [score(self.theta, {**context, **own}, self.hyperparameters.pairs) for own in candidates]
+        return [score(self.theta, context, own, self.hyperparameters.pairs) for own in candidates]
 
     def loss(self, context: Vector, candidates: Sequence[Vector], target: float = 1.0) -> float:
         """The loss of one event."""
@@ -123,7 +128,7 @@ class Machine:
         g = loss_gradient(self.hyperparameters.loss, self.scores(context, candidates), target)
         total = Theta(0.0, np.zeros_like(self.theta.w), np.zeros_like(self.theta.V))
         for gj, own in zip(g, candidates, strict=True):
-            part = score_gradient(self.theta, {**context, **own}, self.hyperparameters.pairs)
+            part = score_gradient(self.theta, context, own, self.hyperparameters.pairs)
             total.w0 += gj * part.w0
             total.w += gj * part.w
             total.V += gj * part.V

@@ -5,17 +5,19 @@ Shapes: d columns, k factors, F fields, c candidates.
 
 from typing import NamedTuple
 
-from coldstream.arrays import Doubles, Flags, Floats, Integers
+from coldstream.arrays import Doubles, Flags, Floats, Integers, Longs
 from coldstream.features.sparse import Sparse
 
 SGD, ADAGRAD = 0, 1
 OPTIMIZERS = {"sgd": SGD, "adagrad": ADAGRAD}
 FIXED, PAPER, PER_FIELD = 0, 1, 2
 REGULARIZATIONS = {"fixed": FIXED, "paper": PAPER, "per-field": PER_FIELD}
+ABOVE, FROM_ITSELF, ACROSS = 0, 1, 2
+PAIRS = {"j>i": ABOVE, "j>=i": FROM_ITSELF, "across": ACROSS}
 
 
 class Theta(NamedTuple):
-    """The parameters Θ."""
+    """The parameters Θ, as scores read them."""
 
     w0: Floats
     w: Floats
@@ -23,34 +25,44 @@ class Theta(NamedTuple):
     field: Integers
 
 
-class Memory(NamedTuple):
-    """What learning remembers besides Θ. Arrays that a configuration does not need have no rows."""
+class Rows(NamedTuple):
+    """All that is kept of every column, one row each. Arrays that a configuration does not need have no rows."""
 
-    G0: Floats  # AdaGrad's sums of squared gradients
-    Gw: Floats
+    field: Integers  # (d,)
+    w: Floats  # (d,)
+    V: Floats  # (d, k)
+    Gw: Floats  # AdaGrad's sums of squared gradients
     GV: Floats
+    Sw: Floats  # the sensitivities ∂θ/∂λ, for a λ per field
+    SV: Floats
+    touched_at: Longs  # (d,): the position of the last change
+
+
+class OptimizerState(NamedTuple):
+    """What learning keeps besides the rows. Arrays that a configuration does not need have no rows."""
+
+    w0: Floats
+    G0: Floats
     lambda0: Doubles  # double, because most steps of λ_V are less than float32 can add to it
     lambda_w: Doubles  # (groups,): one group, or one per field
     lambda_V: Doubles  # (groups, k)
-    scale: Doubles  # (2, groups): mean square of the λ-gradients of w and of V
-    Sw: Floats  # ∂θ/∂λ, kept for every coordinate (per-field) …
-    SV: Floats
-    s0: Floats  # … or for those the last update touched (paper)
+    penalty_mean_square: Doubles  # (2, groups): of the λ-gradients of w and of V
+    s0: Floats  # the sensitivities of those columns that the last update touched, for the paper's λ
     sw: Floats
     sV: Floats
     touched: Integers  # columns of the last update, the first touches[0] of them
     touches: Integers
-    position: Integers  # (d,): −1 except while a kernel runs
+    place: Integers  # (d,): where an update has a column; −1 except while a kernel runs
     factored: Flags  # (F,): 0 where a field is linear only
 
 
-class Rule(NamedTuple):
+class UpdateRule(NamedTuple):
     """How to learn: codes and scalars."""
 
     loss: int
     optimizer: int
     regularization: int
-    sign: float  # −1 for pairs j > i, +1 for pairs j ≥ i
+    pairs: int
     eta: float
     epsilon: float
     rho: float
@@ -66,8 +78,15 @@ class Candidates(NamedTuple):
     x: Sparse
 
 
+class Touched(NamedTuple):
+    """The columns of an event, each once: those of the context, then those of the candidates in the order they were met."""
+
+    column: Integers
+    entry: Integers  # (entries,): for every entry of the candidates, the place of its column here
+
+
 class Gradient(NamedTuple):
-    """∂ℓ/∂w and ∂ℓ/∂V of the touched columns, each once, in the order in which they were met."""
+    """∂ℓ/∂w and ∂ℓ/∂V of the touched columns."""
 
     column: Integers
     w: Floats
@@ -81,11 +100,11 @@ class Penalty(NamedTuple):
     of: Integers  # (touched,): for each touched column, the row of its group here; means nothing where there is one group
     w: Doubles  # (n,)
     V: Doubles  # (n, k)
-    scale: Doubles  # (2, n)
+    mean_square: Doubles  # (2, n)
 
 
-class New(NamedTuple):
-    """What an update is going to write. Arrays that a configuration does not need repeat the first two."""
+class Overwritten(NamedTuple):
+    """What an update has overwritten, so that it can be taken back. Arrays that a configuration does not need are empty."""
 
     w: Floats
     V: Floats

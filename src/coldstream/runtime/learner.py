@@ -1,12 +1,12 @@
 """What is known, as far as a log has brought it. A line means the same whether it is new or replayed."""
 
 from collections.abc import Iterable, Mapping
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
 
-from coldstream.catalogue.ranking import Rank
 from coldstream.config import Hyperparameters
 from coldstream.errors import Diverged, InvalidSnapshot, StoreDamaged
 from coldstream.features.schema import Schema
@@ -23,6 +23,7 @@ from coldstream.runtime.records import (
     UserPut,
     record_of,
 )
+from coldstream.scoring.ranking import Rank
 from coldstream.snapshot import NOT_WHAT_IT_SHOULD_BE, read_snapshot, write_snapshot
 from coldstream.storage.store import Entry, Saved
 
@@ -31,6 +32,9 @@ State = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 
 OWN = "service"
 """Where a snapshot keeps what is not the recommender's: `Recommender.load` reads the same file and passes over it."""
+
+LONGEST_PIECE = 4096
+"""Lines of one kind that are replayed in one go."""
 
 EVALUATION = "examination"
 """The live evaluation's key there: the one that snapshots on disk have."""
@@ -64,7 +68,7 @@ class Learner:
         recommender = self.recommender
         match record:
             case Interaction():
-                self._learn(record, ranks)
+                self._learn(position, record, ranks)
             case ItemPut():
                 recommender.put_item(record.id, record.attributes)
             case UserPut():
@@ -81,21 +85,45 @@ class Learner:
         self.position = position
 
     def replay(self, entries: Iterable[Entry]) -> int:
-        """Do what lines of the log say, one after the other; how many there were."""
+        """Do what lines of the log say, as if one after the other; how many there were."""
         count = 0
-        for entry in entries:
-            self.apply(entry.position, record_of(entry))
-            count += 1
+        lines = ((entry.position, record_of(entry)) for entry in entries)
+        for kind, group in groupby(lines, lambda line: type(line[1])):
+            while piece := list(islice(group, LONGEST_PIECE)):
+                self._replay(kind, piece)
+                count += len(piece)
         return count
 
-    def _learn(self, interaction: Interaction, ranks: list[Rank] | None) -> None:
+    def _replay(self, kind: type, lines: list[tuple[int, Any]]) -> None:
+        """Do what several lines of one kind say."""
+        if kind is Interaction:
+            self._replay_events(lines)
+        elif kind is ItemPut:
+            self.recommender.put_items((record.id, record.attributes) for _, record in lines)
+        elif kind is UserPut:
+            self.recommender.put_users((record.id, record.attributes) for _, record in lines)
+        else:
+            for position, record in lines:
+                self.apply(position, record)
+        self.position = lines[-1][0]
+
+    def _replay_events(self, lines: list[tuple[int, Interaction]]) -> None:
+        recommender, new_users, came = self.recommender, [], set[str]()
+        for _, interaction in lines:
+            new_users.append(interaction.user not in came and not recommender.has_past(interaction.user))
+            came.add(interaction.user)
+        recommender.replay([(position, interaction.event()) for position, interaction in lines])
+        places = [recommender.place(interaction.item) for _, interaction in lines]
+        self.evaluation.note_unranked(new_users, places, recommender.places())
+
+    def _learn(self, position: int, interaction: Interaction, ranks: list[Rank] | None) -> None:
         recommender, event = self.recommender, interaction.event()
         new_user = not recommender.has_past(interaction.user)
         try:
-            recommender.learn(event)
+            recommender.learn(event, position=position)
         except Diverged:
             # It happened and it is in the log, so it belongs to the user's past, here and in every replay.
-            recommender.observe(event)
+            recommender.observe(event, position=position)
         self.evaluation.note(new_user, recommender.place(interaction.item), recommender.places(), ranks)
 
     # What survives

@@ -1,6 +1,6 @@
 """How the service does, live: where it would have ranked what was chosen, beside popularity on the same events."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,11 +10,11 @@ from coldstream.arrays import Doubles
 from coldstream.baselines.popularity import Popularity
 from coldstream.baselines.recent_popularity import DecayedPopularity
 from coldstream.baselines.user_past import UserPast
-from coldstream.catalogue.ranking import Rank
 from coldstream.evaluation.metrics import hits, mean, percentiles
 from coldstream.events.event import Event
 from coldstream.recommender import Recommender
 from coldstream.runtime.drift import PageHinkley
+from coldstream.scoring.ranking import Rank
 
 METHODS = ("coldstream", "popularity", "recent_popularity")
 """The recommender and its shadows."""
@@ -98,6 +98,23 @@ class LiveEvaluation:
             self.alarms.append(self.events)
             del self.alarms[:-MOST_ALARMS]
         self.tested += ranks is not None
+
+    def note_unranked(self, new_users: Sequence[bool], places: Sequence[int], total: int) -> None:
+        """Several events were learned that nobody ranked: what `note` does for each, in order."""
+        self._grow(total)
+        counts = self._popularity.scores(_NOTHING)
+        rows = (self._rows + np.arange(len(places))) % self.window
+        _, first = np.unique(places, return_index=True)
+        new_items = np.zeros(len(places), np.bool_)
+        new_items[first] = counts[np.asarray(places)[first]] == 0
+        last = slice(max(0, len(places) - self.window), None)  # a row that comes round twice keeps the later event
+        self._new[rows[last], 0], self._new[rows[last], 1] = np.asarray(new_users)[last], new_items[last]
+        self._ranks[rows[last]], self._candidates[rows[last]] = -1.0, 0
+        for place in places:
+            self._popularity.learn(_NOTHING, place)
+            self._recent.learn(_NOTHING, place)
+        self.events += len(places)
+        self._rows += len(places)
 
     def choices(self, place: int) -> int:
         """How often an item was chosen since the log began."""

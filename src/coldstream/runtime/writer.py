@@ -16,13 +16,13 @@ from pathlib import Path
 from time import monotonic, perf_counter
 from typing import TypeVar
 
-from coldstream.catalogue.ranking import Rank
 from coldstream.errors import ColdstreamError, StoreInUse, StoreUnavailable
 from coldstream.runtime.checks import Checks, Refused, together
 from coldstream.runtime.learner import Learner
 from coldstream.runtime.records import Interaction, Record, UserForgotten, line
 from coldstream.runtime.snapshots import NOT_NOW, Snapshots
 from coldstream.runtime.time_budget import TimeBudget
+from coldstream.scoring.ranking import Rank
 from coldstream.storage.store import Saved, Store
 
 log = logging.getLogger(__name__)

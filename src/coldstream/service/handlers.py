@@ -7,12 +7,12 @@ from typing import Any
 
 from coldstream.config import PRESETS
 from coldstream.features.schema import SIDES
-from coldstream.insight import searched
+from coldstream.inspection import searched
 from coldstream.model.explanation import Explanation
 from coldstream.runtime.checks import Refused
 from coldstream.runtime.records import Interaction, ItemPut, ItemRemoved, Record, UserPut
+from coldstream.scoring.requests import EncodedRequest
 from coldstream.service import messages
-from coldstream.service.request_batcher import UnfilteredRequest
 from coldstream.service.service import VERSION, Service
 
 # Recommend, and why
@@ -20,24 +20,22 @@ from coldstream.service.service import VERSION, Service
 
 async def recommend(service: Service, request: messages.RecommendRequest, _: str) -> messages.RecommendResponse:
     """The best items for a user in a context."""
-    now = _seconds(request.time)
-    if request.allow is None and request.deny is None and request.where is None and not request.explain:
-        unfiltered = UnfilteredRequest(
-            request.user, request.n, request.context, now, request.attributes, request.exclude_seen
+    recommender, now = service.recommender, _seconds(request.time)
+
+    def encode() -> EncodedRequest:
+        return recommender.encode_request(
+            request.user,
+            request.n,
+            context=request.context,
+            time=now,
+            attributes=request.attributes,
+            exclude_seen=request.exclude_seen,
+            allow=request.allow,
+            deny=request.deny,
+            where=request.where,
         )
-        found = await service.batcher.recommend(service.recommender, unfiltered)
-        return messages.RecommendResponse([messages.Recommended(item, score) for item, score in found])
-    best = service.recommender.recommend(
-        request.user,
-        request.n,
-        context=request.context,
-        time=now,
-        attributes=request.attributes,
-        exclude_seen=request.exclude_seen,
-        allow=request.allow,
-        deny=request.deny,
-        where=request.where,
-    )
+
+    best = await service.batcher.recommend(recommender, encode)
     if not request.explain:
         return messages.RecommendResponse([messages.Recommended(item, score) for item, score in best])
     why = (messages.ExplainRequest(item, request.user, request.context, now, request.attributes) for item, _ in best)
@@ -155,19 +153,19 @@ def find_users(service: Service, request: messages.Search, _: str) -> messages.F
 
 def find_features(service: Service, request: messages.Search, _: str) -> messages.FoundFeatures:
     """Features whose name holds a text."""
-    return messages.FoundFeatures(*service.recommender.insight.features(request.search, request.limit, request.offset))
+    return messages.FoundFeatures(*service.recommender.inspection.features(request.search, request.limit, request.offset))
 
 
 def nearest(service: Service, request: messages.NearestQuery, _: str) -> messages.NearestFeatures:
     """The features most like one, in the factor space."""
-    near = service.recommender.insight.nearest(request.feature, request.n)
+    near = service.recommender.inspection.nearest(request.feature, request.n)
     return messages.NearestFeatures(request.feature, [messages.NearFeature(*one) for one in near])
 
 
 def changed(service: Service, request: messages.ChangedQuery, _: str) -> messages.ChangedFeatures:
     """The features that have moved farthest in the last window, or since somebody first asked."""
     since = service.changes()
-    moved = service.recommender.insight.changed(since, request.n)
+    moved = service.recommender.inspection.changed(since, request.n)
     passed = service.recommender.events - since.events
     return messages.ChangedFeatures(passed, [messages.ChangedFeature(*one) for one in moved])
 
@@ -180,7 +178,7 @@ def schema(service: Service, _: None, __: str) -> dict[str, Any]:
         for name, options in document[side].items():
             if options["kind"] in ("category", "set"):
                 prefix = f"{side}.{name}="
-                known = recommender.insight.features(prefix, 50).names
+                known = recommender.inspection.features(prefix, 50).names
                 options["values"] = sorted(value.removeprefix(prefix) for value in known if value.startswith(prefix))
     return document
 

@@ -52,7 +52,7 @@ class LiveSamples:
                 new_users=_rounded(live.new_users),
                 new_items=_rounded(live.new_items),
                 methods={name: MethodMetrics(_rounded(f.recall), _rounded(f.mpr)) for name, f in live.methods.items()},
-                penalties={name: float(f"{value:.4g}") for name, value in recommender.insight.penalties().items()},
+                penalties={name: float(f"{value:.4g}") for name, value in recommender.inspection.penalties().items()},
             )
         )
         self._annotate(seq, live.events, size.arrivals, now)

@@ -1,56 +1,45 @@
-"""Requests that come at once are answered as one batch: what does not depend on who asks is worked out once."""
+"""Requests that come at once are answered as one batch: items' vectors are read once for all of them."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable
 
-from coldstream.crowd import Prepared
 from coldstream.errors import ColdstreamError
-from coldstream.recommender import Recommender
+from coldstream.recommender import Recommendation, Recommender
+from coldstream.scoring.requests import EncodedRequest
 
-Best = Sequence[tuple[str, float]]
-
-
-class UnfilteredRequest(NamedTuple):
-    """A request without filters."""
-
-    user: str | None
-    n: int
-    context: Mapping[str, Any]
-    time: float
-    attributes: Mapping[str, Any] | None
-    exclude_seen: bool | None
+Best = list[Recommendation]
+Encode = Callable[[], EncodedRequest]
 
 
 class RequestBatcher:
     """Collects the requests of one turn of the event loop, all that have come by then, and answers them together."""
 
     def __init__(self) -> None:
-        self._waiting: list[tuple[UnfilteredRequest, asyncio.Future[Best]]] = []
+        self._waiting: list[tuple[Encode, asyncio.Future[Best]]] = []
 
-    async def recommend(self, recommender: Recommender, request: UnfilteredRequest) -> Best:
-        """The best items for one request."""
+    async def recommend(self, recommender: Recommender, encode: Encode) -> Best:
+        """The best items for one request, which is checked and encoded when its turn has come."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Best] = loop.create_future()
         if not self._waiting:
             loop.call_soon(self._answer, recommender)  # behind everybody who is ready now
-        self._waiting.append((request, answer))
+        self._waiting.append((encode, answer))
         return await answer
 
     def _answer(self, recommender: Recommender) -> None:
         waiting, self._waiting = self._waiting, []
-        prepared: list[Prepared] = []
+        requests: list[EncodedRequest] = []
         answers: list[asyncio.Future[Best]] = []
-        for request, answer in waiting:
+        for encode, answer in waiting:
             if answer.done():  # whoever asked went away
                 continue
             try:
-                prepared.append(recommender.prepared(*request))
+                requests.append(encode())
                 answers.append(answer)
             except ColdstreamError as error:
                 answer.set_exception(error)
         try:
-            found = recommender.recommend_prepared(prepared)
+            found = recommender.recommend_batch(requests)
         except Exception as error:
             for answer in answers:
                 answer.set_exception(error)

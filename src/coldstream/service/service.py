@@ -11,8 +11,8 @@ from pathlib import Path
 from coldstream.errors import ColdstreamError, Interrupted
 from coldstream.features.schema import Schema
 from coldstream.files import private_folder
-from coldstream.insight import Changes
-from coldstream.model.factorization_machine import chosen
+from coldstream.inspection import Changes
+from coldstream.model.factorization_machine import resolve_hyperparameters
 from coldstream.recommender import Recommender
 from coldstream.runtime.learner import Learner
 from coldstream.runtime.recovery import RequestedModel, recovered
@@ -38,7 +38,9 @@ def requested_model(settings: Settings) -> RequestedModel:
     schema = None if settings.schema is None else Schema.from_toml(settings.schema)
     if settings.preset is None and not settings.hyperparameters:
         return RequestedModel(schema, None, settings.seed)
-    return RequestedModel(schema, chosen(settings.preset or "default", **settings.hyperparameters), settings.seed)
+    return RequestedModel(
+        schema, resolve_hyperparameters(settings.preset or "default", **settings.hyperparameters), settings.seed
+    )
 
 
 class Service:
@@ -134,7 +136,7 @@ class Service:
         """The parameters as they were at most a window of events ago. Nobody pays for the copy until somebody asks."""
         window = self.learner.evaluation.window
         if self._changes is None or self.recommender.events - self._changes.events > window:
-            before, self._changes = self._changes, self.recommender.insight.changes()
+            before, self._changes = self._changes, self.recommender.inspection.changes()
             return before or self._changes
         return self._changes
 

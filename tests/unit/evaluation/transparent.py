@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from coldstream import Event, Recommender
-from coldstream.catalogue.ranking import Rank
+from coldstream.scoring.ranking import Rank
 
 
 class Counting:
@@ -62,8 +62,10 @@ class Recording:
         self.calls: list[tuple[Any, ...]] = []
 
     def __getattr__(self, name: str) -> Any:
+        own = getattr(self.method, name)
+
         def call(*args: Any, **options: Any) -> Any:
-            answer = getattr(self.method, name)(*args, **options)
+            answer = own(*args, **options)
             self.calls.append((name, *args, *options.values(), *([] if answer is None else [answer])))
             return answer
 

@@ -42,8 +42,8 @@ for spread in (1, 40):
         recommender.learn(event)
         evaluation.note(False, recommender.place(event.item), recommender.places(), ranks)
         recommender.recommend(event.user, 10, time=60.0, context=context)
-        asked = [(event.user, 10, context, 60.0, None, None), (None, 3, None, None, None, False)]
-        recommender.recommend_prepared([recommender.prepared(*one) for one in asked])
+        asked = [(event.user, 10, dict(context=context, time=60.0)), (None, 3, dict(exclude_seen=False, deny=["i2"]))]
+        recommender.recommend_batch([recommender.encode_request(user, n, **rest) for user, n, rest in asked])
         recommender.recommend(None, 3, allow=["i1", "i2"], deny=["i2"], where={"genre": "a"} if rich else None)
     recommender.explain("u1", "i1")
     recommender.remove_item("i1")
@@ -51,6 +51,8 @@ for spread in (1, 40):
     recommender = Recommender.from_state(*recommender.state())
     recommender.observe(Event("u2", "i3"))
     recommender.learn(Event("u2", "i1"))
+    recommender.learn([Event("u2", "i1"), Event("u3", "i2")])
+    recommender.replay([(recommender.position + n, Event("u4", f"i{n}")) for n in range(1, 9)])
 print(sorted(compiled() - before))
 """
 

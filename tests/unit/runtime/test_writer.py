@@ -124,9 +124,9 @@ def test_a_log_leads_to_the_same_bits_as_the_calls_themselves(store: Faulty) -> 
     plain = Recommender(SCHEMA, SMALL)
     plain.put_item("i1", {"genre": "jazz"})
     plain.put_user("u1", {"country": "NL"})
-    for record in (*events(40), None, *events(9)):
+    for position, record in enumerate((*events(40), None, *events(9)), 4):  # after the header, the item and the user
         if isinstance(record, Interaction):
-            plain.learn(Event(record.user, record.item, record.time))
+            plain.learn(Event(record.user, record.item, record.time), position=position)
         else:
             plain.remove_item("i2")
     assert bits(learner.recommender) == bits(plain)

@@ -8,7 +8,7 @@ import numpy as np
 from coldstream.arrays import Floats
 from coldstream.errors import UnknownId, shown
 from coldstream.features.vocabulary import Vocabulary
-from coldstream.knowledge import Knowledge
+from coldstream.shared_model import SharedModel
 
 
 class Found(NamedTuple):
@@ -44,37 +44,37 @@ def searched(names: Iterator[str], text: str, limit: int, offset: int = 0) -> Fo
     return Found(matching[offset : offset + limit], len(matching))
 
 
-class Insight:
+class Inspection:
     """A closer look at what is known. It only reads."""
 
-    def __init__(self, known: Knowledge) -> None:
-        self._known = known
+    def __init__(self, shared: SharedModel, events: int) -> None:
+        self._shared, self._events = shared, events
 
     def features(self, search: str, limit: int, offset: int = 0) -> Found:
         """Names of features that hold a text."""
-        vocabulary = self._known.encoder.vocabulary
+        vocabulary = self._shared.encoder.vocabulary
         owners = (vocabulary.owner_or_none(column) for column in range(len(vocabulary)))
         return searched((named(*owner) for owner in owners if owner), search, limit, offset)
 
     def nearest(self, feature: str, n: int) -> list[Near]:
         """The features most like one, by the cosine of their vectors."""
-        return _nearest(self._known, feature, n)
+        return _nearest(self._shared, feature, n)
 
     def penalties(self) -> dict[str, float]:
         """λ per field where it adapts per field: of the vectors, or of the weight where a field has none. Else nothing."""
-        return _penalties(self._known)
+        return _penalties(self._shared)
 
     def changes(self) -> "Changes":
         """The parameters as they are now, to compare with later."""
-        return Changes(self._known)
+        return Changes(self._shared, self._events)
 
     def changed(self, since: "Changes", n: int) -> list[Change]:
         """The features that have moved farthest since then."""
-        return since.most(self._known, n)
+        return since.most(self._shared, n)
 
 
-def _nearest(known: Knowledge, feature: str, n: int) -> list[Near]:
-    vocabulary, V = known.encoder.vocabulary, known.machine.parameters.theta.V
+def _nearest(shared: SharedModel, feature: str, n: int) -> list[Near]:
+    vocabulary, V = shared.encoder.vocabulary, shared.machine.parameters.theta.V
     column = _column(vocabulary, feature)
     used = [c for c in range(len(vocabulary)) if c != column and vocabulary.owner_or_none(c)]
     lengths = np.linalg.norm(V[: len(vocabulary)], axis=1)
@@ -85,30 +85,30 @@ def _nearest(known: Knowledge, feature: str, n: int) -> list[Near]:
     return [Near(named(*vocabulary.owner(used[place])), float(cosine[place])) for place in best.tolist()]
 
 
-def _penalties(known: Knowledge) -> dict[str, float]:
-    if known.hyperparameters.regularization != "per-field":
+def _penalties(shared: SharedModel) -> dict[str, float]:
+    if shared.hyperparameters.regularization != "per-field":
         return {}
-    memory = known.machine.parameters.memory
-    has_vectors = memory.factored if memory.lambda_V.shape[1] else np.zeros_like(memory.factored)
+    state = shared.machine.parameters.optimizer
+    has_vectors = state.factored if state.lambda_V.shape[1] else np.zeros_like(state.factored)
     return {
-        name: float(memory.lambda_V[number].mean() if has_vectors[number] else memory.lambda_w[number])
-        for number, name in enumerate(known.encoder.vocabulary.fields)
+        name: float(state.lambda_V[number].mean() if has_vectors[number] else state.lambda_w[number])
+        for number, name in enumerate(shared.encoder.vocabulary.fields)
     }
 
 
 class Changes:
     """How far features have moved since a moment: a copy of the parameters of then."""
 
-    def __init__(self, known: Knowledge) -> None:
-        theta, vocabulary = known.machine.parameters.theta, known.encoder.vocabulary
-        self.events = known.events
+    def __init__(self, shared: SharedModel, events: int) -> None:
+        theta, vocabulary = shared.machine.parameters.theta, shared.encoder.vocabulary
+        self.events = events
         self._owners = [vocabulary.owner_or_none(column) for column in range(len(vocabulary))]
         self._w: Floats = theta.w[: len(vocabulary)].copy()
         self._V: Floats = theta.V[: len(vocabulary)].copy()
 
-    def most(self, known: Knowledge, n: int) -> list[Change]:
+    def most(self, shared: SharedModel, n: int) -> list[Change]:
         """The features that have moved farthest. Those that came or went since are not compared."""
-        theta, vocabulary = known.machine.parameters.theta, known.encoder.vocabulary
+        theta, vocabulary = shared.machine.parameters.theta, shared.encoder.vocabulary
         size = min(len(self._w), len(vocabulary))
         moved = np.sqrt((theta.w[:size] - self._w[:size]) ** 2 + ((theta.V[:size] - self._V[:size]) ** 2).sum(axis=1))
         same = [owner is not None and owner == vocabulary.owner_or_none(c) for c, owner in enumerate(self._owners[:size])]

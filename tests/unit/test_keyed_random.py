@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coldstream.model.counter import below, fill_normal, hashed, key_of, shuffled
+from coldstream.model.keyed_random import below, fill_normal, hashed, key_of, shuffled
 
 
 def splitmix64(state: int) -> int:
@@ -36,13 +36,26 @@ def test_below_is_uniform() -> None:
 
 
 def test_normals_are_normal() -> None:
-    out = np.empty(100_001, np.float32)
-    fill_normal(key_of(1, "normal"), 0.1, out)
+    rows = np.empty((1, 100_001), np.float32)
+    fill_normal(np.array([key_of(1, "normal")]), 0.1, np.array([0]), rows)
+    (out,) = rows
     assert abs(out.mean()) < 0.002
     assert abs(out.std() - 0.1) < 0.002
     within = [(np.abs(out) < width * 0.1).mean() for width in (1, 2, 3)]
     np.testing.assert_allclose(within, [0.6827, 0.9545, 0.9973], atol=0.006)
     assert abs(np.corrcoef(out[:-1], out[1:])[0, 1]) < 0.01
+
+
+@given(st.lists(st.integers(0, 2**64 - 1), max_size=6), st.integers(0, 9), st.randoms(use_true_random=False))
+def test_a_row_of_normals_depends_on_its_key_alone(keys: list[int], k: int, random: object) -> None:
+    rows = random.sample(range(10), len(keys))
+    out = np.full((10, k), 7, np.float32)
+    fill_normal(np.array(keys, np.uint64), 0.1, np.array(rows, np.int64), out)
+    for key, row in zip(keys, rows, strict=True):
+        alone = np.full((1, k + 1), 7, np.float32)  # nor on how many are drawn
+        fill_normal(np.array([key], np.uint64), 0.1, np.array([0]), alone)
+        np.testing.assert_array_equal(out[row], alone[0, :k])
+    assert (np.delete(out, rows, 0) == 7).all()
 
 
 @given(st.integers(0, 2**64 - 1), st.integers(1, 200))

@@ -1,4 +1,4 @@
-"""A portrait is kept for as long as it would be made the same again, and no longer."""
+"""What a user brings is kept encoded for as long as it would be made the same again, and no longer."""
 
 import math
 
@@ -14,8 +14,8 @@ def small(schema: Schema) -> Recommender:
     return recommender
 
 
-def answer_without_portrait(recommender: Recommender, user: str) -> list[Recommendation]:
-    recommender._known.users[user].portrait = None
+def answer_encoded_anew(recommender: Recommender, user: str) -> list[Recommendation]:
+    recommender._users[user].encoded = None
     return recommender.recommend(user)
 
 
@@ -24,12 +24,14 @@ def test_it_does_not_outlive_the_columns_it_is_made_of() -> None:
     for _ in range(3):
         recommender.learn(Event("u", "i1"))
     recommender.recommend("u")
-    known = recommender._known
-    known.machine.parameters.release(known.encoder.vocabulary.release(*known.encoder.own_feature("user", "u")))
+    shared = recommender._shared
+    released = shared.encoder.vocabulary.release(*shared.encoder.own_feature("user", "u"))
+    shared.machine.parameters.release([released])
     for _ in range(3):
         recommender.learn(Event("v", "i3"))  # takes the column
+    assert shared.encoder.vocabulary.owner(released) == ("user.id", "v")
     kept = recommender.recommend("u")
-    assert kept == answer_without_portrait(recommender, "u")
+    assert kept == answer_encoded_anew(recommender, "u")
 
 
 def test_what_becomes_known_later_is_part_of_it() -> None:
@@ -40,14 +42,14 @@ def test_what_becomes_known_later_is_part_of_it() -> None:
         recommender.learn(Event("v", item))
     kept = recommender.recommend("u")
     assert kept != before
-    assert kept == answer_without_portrait(recommender, "u")
+    assert kept == answer_encoded_anew(recommender, "u")
 
 
 def test_an_update_that_diverges_leaves_none_behind() -> None:
     """Else it could be of features that were taken back, whose columns others get."""
     recommender = small(Schema(context=[LastItem()]))
     recommender.learn(Event("u", "i1"))
-    theta = recommender._known.machine.parameters.theta
+    theta = recommender._shared.machine.parameters.theta
     sane, theta.w0[0] = float(theta.w0[0]), math.inf
     with pytest.raises(Diverged):
         recommender.learn(Event("u", "i2"))
@@ -55,7 +57,7 @@ def test_an_update_that_diverges_leaves_none_behind() -> None:
     for n in range(4):
         recommender.learn(Event(f"v{n}", "i3"))
     kept = recommender.recommend("u")
-    assert kept == answer_without_portrait(recommender, "u")
+    assert kept == answer_encoded_anew(recommender, "u")
 
 
 def test_it_does_not_outlive_the_fields_of_the_history() -> None:
@@ -68,7 +70,7 @@ def test_it_does_not_outlive_the_fields_of_the_history() -> None:
     for n in range(5):
         recommender.learn(Event("v", f"i{n % 3}"))
     kept = recommender.recommend("u")
-    assert kept == answer_without_portrait(recommender, "u")
+    assert kept == answer_encoded_anew(recommender, "u")
 
 
 def test_it_is_kept_while_others_learn() -> None:
@@ -76,10 +78,11 @@ def test_it_is_kept_while_others_learn() -> None:
     for user in ("u", "v"):
         recommender.learn(Event(user, "i1"))
     recommender.recommend("u")
-    portrait = recommender._known.users["u"].portrait
+    encoded = recommender._users["u"].encoded
+    assert encoded is not None
     recommender.learn(Event("w", "i2"))
     recommender.recommend("u")
-    assert recommender._known.users["u"].portrait is portrait
+    assert recommender._users["u"].encoded is encoded
     recommender.learn(Event("u", "i2"))
     recommender.recommend("u")
-    assert recommender._known.users["u"].portrait is not portrait
+    assert recommender._users["u"].encoded is not encoded

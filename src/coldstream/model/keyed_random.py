@@ -6,10 +6,11 @@ replayed alone, after a restart or on another machine, draws the same numbers.
 
 import hashlib
 import math
+from collections.abc import Iterable
 
 import numpy as np
 
-from coldstream.arrays import Floats, Integers
+from coldstream.arrays import Floats, Integers, Longs, Ulongs
 from coldstream.model.compiled import kernel
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -25,6 +26,19 @@ def key_of(seed: int, *names: str) -> np.uint64:
         encoded = name.encode()
         digest.update(len(encoded).to_bytes(4, "little") + encoded)
     return np.uint64(int.from_bytes(digest.digest(), "little"))
+
+
+def keys_of(seed: int, name: str, values: Iterable[str]) -> list[np.uint64]:
+    """What `key_of(seed, name, value)` gives for each of several values."""
+    common = hashlib.blake2b(seed.to_bytes(8, "little", signed=True), digest_size=8)
+    encoded = name.encode()
+    common.update(len(encoded).to_bytes(4, "little") + encoded)
+    keys = []
+    for value in values:
+        own, encoded = common.copy(), value.encode()
+        own.update(len(encoded).to_bytes(4, "little") + encoded)
+        keys.append(np.uint64(int.from_bytes(own.digest(), "little")))
+    return keys
 
 
 @kernel
@@ -53,13 +67,15 @@ def shuffled(key: np.uint64, n: int) -> Integers:
 
 
 @kernel
-def fill_normal(key: np.uint64, deviation: float, out: Floats) -> None:
-    """Independent N(0, deviation²) draws, by Box and Muller's transform."""
-    for n in range(0, len(out), 2):
-        # (0, 1] for the logarithm, [0, 1) for the angle
-        u = (np.float64(hashed(key, n) >> _S11) + 1.0) * (1.0 / 9007199254740992.0)
-        v = np.float64(hashed(key, n + 1) >> _S11) * (1.0 / 9007199254740992.0)
-        radius = deviation * math.sqrt(-2.0 * math.log(u))
-        out[n] = radius * math.cos(2.0 * math.pi * v)
-        if n + 1 < len(out):
-            out[n + 1] = radius * math.sin(2.0 * math.pi * v)
+def fill_normal(key: Ulongs, deviation: float, row: Longs, out: Floats) -> None:
+    """Independent N(0, deviation²) draws in some rows, each by a key of its own, by Box and Muller's transform."""
+    for r in range(len(row)):
+        own = out[row[r]]
+        for n in range(0, len(own), 2):
+            # (0, 1] for the logarithm, [0, 1) for the angle
+            u = (np.float64(hashed(key[r], n) >> _S11) + 1.0) * (1.0 / 9007199254740992.0)
+            v = np.float64(hashed(key[r], n + 1) >> _S11) * (1.0 / 9007199254740992.0)
+            radius = deviation * math.sqrt(-2.0 * math.log(u))
+            own[n] = radius * math.cos(2.0 * math.pi * v)
+            if n + 1 < len(own):
+                own[n + 1] = radius * math.sin(2.0 * math.pi * v)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from coldstream import Categories, Event, Id, Recommender, Schema, UnknownId
-from coldstream.insight import named
+from coldstream.inspection import named
 
 
 def learned(**hyperparameters: object) -> Recommender:
@@ -18,19 +18,19 @@ def learned(**hyperparameters: object) -> Recommender:
 
 def test_features_are_found_by_a_part_of_their_name() -> None:
     recommender = learned()
-    found = recommender.insight.features("GENRE=g", 2)
+    found = recommender.inspection.features("GENRE=g", 2)
     assert found.total == 3
     assert len(found.names) == 2
-    assert recommender.insight.features("genre=g", 2, 2).names == sorted(
-        set(recommender.insight.features("genre=g", 9).names) - set(found.names)
+    assert recommender.inspection.features("genre=g", 2, 2).names == sorted(
+        set(recommender.inspection.features("genre=g", 9).names) - set(found.names)
     )
-    assert recommender.insight.features("", 10_000).total == recommender.size.features
-    assert recommender.insight.features("no such thing", 5) == ([], 0)
+    assert recommender.inspection.features("", 10_000).total == recommender.size.features
+    assert recommender.inspection.features("no such thing", 5) == ([], 0)
 
 
 def test_the_nearest_have_the_largest_cosine() -> None:
     recommender = learned()
-    vocabulary, V = recommender._known.encoder.vocabulary, recommender._known.machine.parameters.theta.V
+    vocabulary, V = recommender._shared.encoder.vocabulary, recommender._shared.machine.parameters.theta.V
     vectors = {}
     for column in range(len(vocabulary)):
         if (owner := vocabulary.owner_or_none(column)) is not None:
@@ -39,23 +39,23 @@ def test_the_nearest_have_the_largest_cosine() -> None:
     cosines = {
         name: float(v @ own / (np.linalg.norm(v) * np.linalg.norm(own))) if v.any() else -1.0 for name, v in vectors.items()
     }
-    near = recommender.insight.nearest("item.genre=jazz", 5)
+    near = recommender.inspection.nearest("item.genre=jazz", 5)
     assert [one.similarity for one in near] == pytest.approx(sorted(cosines.values(), reverse=True)[:5], abs=1e-5)
     assert all(one.similarity == pytest.approx(cosines[one.feature], abs=1e-5) for one in near)
 
 
 def test_an_unknown_feature_is_said_to_be_unknown() -> None:
     with pytest.raises(UnknownId, match=r"'item\.genre=nope' is not known"):
-        learned().insight.nearest("item.genre=nope", 5)
+        learned().inspection.nearest("item.genre=nope", 5)
 
 
 def test_what_has_changed_most_comes_first_and_newcomers_are_not_compared() -> None:
     recommender = learned()
-    before = recommender.insight.changes()
-    assert recommender.insight.changed(before, 5) == []
+    before = recommender.inspection.changes()
+    assert recommender.inspection.changed(before, 5) == []
     recommender.learn(Event("u1", "i1", 0.0))
     recommender.learn(Event("newcomer", "i2", 0.0))
-    changed = recommender.insight.changed(before, 1000)
+    changed = recommender.inspection.changed(before, 1000)
     assert [one.change for one in changed] == sorted((one.change for one in changed), reverse=True)
     names = [one.feature for one in changed]
     assert "user.id=u1" in names
@@ -65,15 +65,15 @@ def test_what_has_changed_most_comes_first_and_newcomers_are_not_compared() -> N
 
 def test_a_column_with_another_owner_is_not_compared() -> None:
     recommender = learned()
-    before = recommender.insight.changes()
+    before = recommender.inspection.changes()
     recommender.forget_user("u1")
     recommender.put_user("other")
-    assert "user.id=other" not in [one.feature for one in recommender.insight.changed(before, 1000)]
+    assert "user.id=other" not in [one.feature for one in recommender.inspection.changed(before, 1000)]
 
 
 def test_penalties_are_told_per_field_where_they_are_kept_per_field() -> None:
-    adaptive = learned().insight.penalties()
-    assert set(adaptive) == set(learned()._known.encoder.vocabulary.fields)
+    adaptive = learned().inspection.penalties()
+    assert set(adaptive) == set(learned()._shared.encoder.vocabulary.fields)
     assert all(value > 0 for value in adaptive.values())
-    assert learned(regularization="fixed").insight.penalties() == {}
-    assert set(Recommender(Schema(), factors=0, negatives=3).insight.penalties()) >= {"user.id", "item.id"}
+    assert learned(regularization="fixed").inspection.penalties() == {}
+    assert set(Recommender(Schema(), factors=0, negatives=3).inspection.penalties()) >= {"user.id", "item.id"}

@@ -1,0 +1,162 @@
+"""Combinations: the distinct values, and sets of values, that items have in their attribute fields.
+
+Items that share a combination share its part of the score, which is then worked out once per request.
+"""
+
+import heapq
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from coldstream.arrays import Integers, grown
+from coldstream.catalogue.shapes import Combinations
+from coldstream.features.sparse import Sparse
+
+Entries: TypeAlias = tuple[tuple[int, float], ...]
+"""(column, value) of every feature of a combination, in ascending order of the columns."""
+
+EMPTY = 0
+"""The number of the combination of nothing."""
+
+
+class CombinationTable:
+    """A counted set of combinations in flat arrays. Numbers are reused; so is the room of those that nobody has any more."""
+
+    def __init__(self) -> None:
+        integers, floats = np.zeros(0, np.int32), np.zeros(0, np.float32)
+        self._start, self._length = np.zeros(16, np.int32), np.zeros(16, np.int32)
+        self._feature, self._value, self._column = integers, floats, integers
+        self._numbers: dict[Entries, int] = {(): EMPTY}
+        self._entries: list[Entries] = [()]
+        self._holders: list[int] = [0]
+        self._free: list[int] = []  # heaps: the lowest number is given out first
+        self._places: dict[int, int] = {}  # column → feature
+        self._uses: list[int] = []
+        self._free_places: list[int] = []
+        self._used = 0
+        self._wasted = 0
+        self.longest = 0
+        """The most features that any combination has had."""
+
+    def take(self, entries: Entries) -> int:
+        """The number of a combination; one more item has it."""
+        number = self._numbers.get(entries)
+        if number is None:
+            number = heapq.heappop(self._free) if self._free else self._append()
+            self._hold(number, entries)
+        self._holders[number] += 1
+        return number
+
+    def drop(self, number: int) -> None:
+        """One item less has this combination."""
+        self._holders[number] -= 1
+        if self._holders[number] or number == EMPTY:
+            return
+        entries = self._entries[number]
+        del self._numbers[entries]
+        self._entries[number] = ()
+        for column, _ in entries:
+            place = self._places[column]
+            self._uses[place] -= 1
+            if not self._uses[place]:
+                del self._places[column]
+                heapq.heappush(self._free_places, place)
+        heapq.heappush(self._free, number)
+        self._length[number] = 0
+        self._wasted += len(entries)
+        if self._wasted > 1024 and 2 * self._wasted > self._used:
+            self._compact()
+
+    def features(self, number: int) -> Entries:
+        """The features of a combination."""
+        return self._entries[number]
+
+    def view(self) -> Combinations:
+        """The arrays, as kernels read them."""
+        return Combinations(
+            len(self._entries), len(self._uses), self._start, self._length, self._feature, self._value, self._column
+        )
+
+    def holding(self, columns: set[int]) -> Integers:
+        """The numbers of the combinations that have any of the columns."""
+        if columns.isdisjoint(self._places):
+            return np.zeros(0, np.int32)
+        found = [n for entries, n in self._numbers.items() if any(column in columns for column, _ in entries)]
+        return np.array(found, np.int32)
+
+    def _append(self) -> int:
+        self._entries.append(())
+        self._holders.append(0)
+        count = len(self._entries)
+        self._start, self._length = grown(self._start, count), grown(self._length, count)
+        return count - 1
+
+    def _hold(self, number: int, entries: Entries) -> None:
+        self._numbers[entries], self._entries[number] = number, entries
+        self.longest = max(self.longest, len(entries))
+        for column, _ in entries:
+            self._uses[self._place(column)] += 1
+        self._write(number, entries)
+
+    def _place(self, column: int) -> int:
+        place = self._places.get(column)
+        if place is None:
+            if self._free_places:
+                place = heapq.heappop(self._free_places)
+            else:
+                place = len(self._uses)
+                self._uses.append(0)
+                self._column = grown(self._column, place + 1)
+            self._places[column], self._column[place] = place, column
+        return place
+
+    def _write(self, number: int, entries: Entries) -> None:
+        first, self._used = self._used, self._used + len(entries)
+        self._feature, self._value = grown(self._feature, self._used), grown(self._value, self._used)
+        self._start[number], self._length[number] = first, len(entries)
+        for at, (column, value) in enumerate(entries, first):
+            self._feature[at], self._value[at] = self._places[column], value
+
+    def _compact(self) -> None:
+        """Write the combinations in use again, without the waste between them."""
+        self._used = self._wasted = 0
+        for number, entries in enumerate(self._entries):
+            if entries:
+                self._write(number, entries)
+
+    # For snapshots
+
+    def state(self) -> tuple[Integers, Sparse]:
+        """How many entries each number has, and all of them one after the other."""
+        flat = [entry for entries in self._entries for entry in entries]
+        lengths = np.array([len(entries) for entries in self._entries], np.int32)
+        columns = np.array([column for column, _ in flat], np.int32)
+        return lengths, Sparse(columns, np.array([value for _, value in flat], np.float32))
+
+    def restore(self, lengths: Integers, entries: Sparse, held: Integers) -> None:
+        """The inverse of `state`, where `held` has the number of every combination as often as items have it."""
+        holders = np.bincount(held, minlength=len(lengths))
+        if lengths[EMPTY] or len(holders) != len(lengths) or lengths.sum() != len(entries.column):
+            raise ValueError("the combinations do not add up")
+        pairs = list(zip(entries.column.tolist(), entries.value.tolist(), strict=True))
+        ends = np.cumsum(lengths).tolist()
+        for number, (end, length) in enumerate(zip(ends, lengths.tolist(), strict=True)):
+            if number:
+                self._append()
+            own = tuple(pairs[end - length : end])
+            if bool(own) != bool(holders[number] and number):
+                raise ValueError(f"combination {number} has {length} entries and {holders[number]} holders")
+            if own:
+                if own in self._numbers or list(own) != sorted(own):
+                    raise ValueError(f"combination {number} is there twice, or not in order")
+                self._hold(number, own)
+            elif number:
+                heapq.heappush(self._free, number)
+        self._holders = holders.tolist()
+
+
+def entries_of(features: Sequence[tuple[int, float]]) -> Entries:
+    """Features of one field as a combination. Values as float32 has them: what is stored is what is compared."""
+    entries = [(column, value if value == 1.0 else float(np.float32(value))) for column, value in features]
+    return tuple(entries) if len(entries) == 1 else tuple(sorted(entries))

@@ -1,0 +1,143 @@
+"""Many events in one go: encoded one by one, learned and counted by one call into machine code.
+
+What an event finds of its user and of the catalogue depends on the events before it, and not on what was learned from them.
+So a batch can be encoded ahead, as long as no item comes: those who are drawn must be those who were there.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+
+import numpy as np
+
+from coldstream.arrays import Integers
+from coldstream.catalogue.learning import EventBatch
+from coldstream.errors import Diverged
+from coldstream.events.clock import Clock
+from coldstream.events.event import Event
+from coldstream.features.sparse import sparse
+from coldstream.shared_model import SharedModel
+from coldstream.user_states import UserStates
+
+MOST = 256
+"""Events of one batch: enough to share the price of a call, few enough to stay in the cache."""
+
+
+def learn_or_observe(shared: SharedModel, users: UserStates, lines: Iterable[tuple[int, Event]], clock: Clock) -> Clock:
+    """Learn events with their positions, and observe those whose update diverges; the clock after them.
+
+    The bits are those of learning one by one.
+    """
+    pending = _Pending(shared, users, clock, observe=True)
+    for position, event in lines:
+        pending.add(event, position)
+        shared.encoder.vocabulary.commit()
+    pending.learn()
+    return pending.clock
+
+
+def learn_all(shared: SharedModel, users: UserStates, events: Sequence[Event], clock: Clock) -> Clock:
+    """Learn events one behind the other, all of them or none; the clock after them.
+
+    An update that diverges may come late, so what was there before is copied first, as far as learning can write to it.
+    """
+    schema = shared.encoder.schema
+    undo_users = users.checkpoint(dict.fromkeys(event.user for event in events))
+    undo_catalogue, undo_parameters = shared.catalogue.checkpoint(), shared.machine.parameters.checkpoint()
+    pending = _Pending(shared, users, clock, observe=False)
+    try:
+        for position, event in enumerate(events, clock.position + 1):
+            pending.add(event, position)
+        pending.learn()
+    except BaseException:
+        undo_users()
+        undo_catalogue()
+        shared.machine.undo(shared.encoder.return_to(schema))
+        undo_parameters()
+        raise
+    shared.encoder.vocabulary.commit()
+    return pending.clock
+
+
+class _Pending:
+    """Events that were admitted and remembered, and are not learned yet."""
+
+    def __init__(self, shared: SharedModel, users: UserStates, clock: Clock, observe: bool) -> None:
+        self.clock = clock
+        """After the last event that was added."""
+        self._shared, self._users, self._observe = shared, users, observe
+        self._empty()
+
+    def _empty(self) -> None:
+        self._first = self.clock
+        self._columns: list[int] = []
+        self._values: list[float] = []
+        self._lengths: list[int] = []
+        self._slots: list[int] = []
+        self._positions: list[int] = []
+        self._recent: list[Integers] = []
+        self._seen: dict[str, tuple[Integers, Integers, list[int]]] = {}
+        self._seen_by: list[tuple[str, int]] = []
+
+    def add(self, event: Event, position: int) -> None:
+        """One more, which is learned now or later."""
+        shared, users = self._shared, self._users
+        comes = event.item not in shared.catalogue
+        if comes or len(self._slots) >= MOST:
+            self.learn()
+        clock = self.clock.at(position)
+        state = users.of(event.user)
+        columns, values, slot = shared.admit_columns(event, users.features(event.user), clock)
+        self._columns += columns
+        self._values += values
+        self._lengths.append(len(columns))
+        self._slots.append(slot)
+        self._positions.append(position)
+        self._recent.append(users.recent_slots(state.recent))
+        if event.user not in self._seen:
+            self._seen[event.user] = (state.seen.slots(), state.seen.times(), [])
+        before, _, since = self._seen[event.user]
+        self._seen_by.append((event.user, len(before) + len(since)))
+        since.append(slot)
+        users.remember(event, slot)
+        self.clock = clock.after()
+        if comes:
+            self.learn()
+            shared.catalogue.settle()
+
+    def learn(self) -> None:
+        """Learn what is waiting."""
+        if not self._slots:
+            return
+        batch, clock, done = self._batch(), self._first.events, 0
+        while done < len(self._slots):
+            done = self._shared.learn_batch(batch, done, max(self._lengths), clock)
+            if done < len(self._slots):
+                if not self._observe:
+                    user, item = self._seen_by[done][0], self._shared.catalogue.ids[self._slots[done]]
+                    raise Diverged(self._shared.machine.divergence(f"event of user {user!r} with item {item!r}"))
+                # It happened all the same.
+                self._shared.catalogue.count(self._slots[done], self._recent[done], clock + done)
+                done += 1
+        self._empty()
+
+    def _batch(self) -> EventBatch:
+        start, seen, times = {}, [], []
+        at = 0
+        for user, (slots, often, since) in self._seen.items():
+            start[user] = at
+            seen += [slots, np.array(since, np.int32)]
+            times += [often, np.ones(len(since), np.int32)]
+            at += len(slots) + len(since)
+        starts = [start[user] for user, _ in self._seen_by]
+        return EventBatch(
+            np.array(list(accumulate(self._lengths, initial=0)), np.int64),
+            sparse(self._columns, self._values),
+            np.array(self._slots, np.int32),
+            np.array(self._positions, np.int64),
+            np.array(list(accumulate(map(len, self._recent), initial=0)), np.int64),
+            np.concatenate(self._recent),
+            np.array(starts, np.int64),
+            np.array([first + count for first, (_, count) in zip(starts, self._seen_by, strict=True)], np.int64),
+            np.concatenate(seen),
+            np.concatenate(times),
+        )

@@ -1,0 +1,1 @@
+"""From requests to scores, the best N, and ranks."""

@@ -1,0 +1,80 @@
+"""What a scorer is asked: requests, checked and encoded."""
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+import numpy as np
+
+from coldstream.arrays import Flags, Integers
+from coldstream.catalogue.shapes import UserHistory
+from coldstream.features.sparse import Sparse
+
+NOTHING_EXCLUDED: Flags = np.zeros(0, np.uint8)
+
+
+class EncodedRequest(NamedTuple):
+    """One request."""
+
+    x: Sparse
+    """What the request fixes: the user, the context and the user's past."""
+    history: UserHistory
+    n: int = 1
+    """How many items are wanted."""
+    exclude_seen: bool = False
+    """Whether what the user had is excluded."""
+    excluded: Flags = NOTHING_EXCLUDED
+    """Per slot, whether it is excluded for other reasons; where it is empty, nothing is."""
+
+
+class RequestBatch(NamedTuple):
+    """Requests, one behind the other: request b has the entries offset[·, b] to offset[·, b + 1] of each part."""
+
+    offset: Integers  # (4, B + 1): of x, recent, seen and the answers
+    x: Sparse
+    recent: Integers
+    seen: Integers
+    times: Integers
+    exclude_seen: Flags  # (B,)
+    excluded: Flags  # (masks, I)
+    mask: Integers  # (B,): the row of `excluded` that holds for a request, −1 for none
+
+    @classmethod
+    def of(cls, requests: Sequence[EncodedRequest], items: int) -> "RequestBatch":
+        """The batch of some requests, to be answered from so many items."""
+        if len(requests) == 1:
+            return cls._of_one(requests[0], items)
+        sizes = (
+            [len(one.x.column) for one in requests],
+            [len(one.history.recent) for one in requests],
+            [len(one.history.seen) for one in requests],
+            [min(one.n, items) for one in requests],
+        )
+        masks = [one.excluded for one in requests if len(one.excluded)]
+        rows = accumulate((len(one.excluded) > 0 for one in requests), initial=0)
+        joined = np.concatenate
+        recent, seen, times = (joined(own) for own in zip(*(one.history for one in requests), strict=True))
+        return cls(
+            np.array([list(accumulate(own, initial=0)) for own in sizes], np.int32),
+            Sparse(joined([one.x.column for one in requests]), joined([one.x.value for one in requests])),
+            recent,
+            seen,
+            times,
+            np.array([one.exclude_seen for one in requests], np.uint8),
+            np.stack(masks) if masks else _NO_MASKS,
+            np.array([row if len(one.excluded) else -1 for row, one in zip(rows, requests, strict=False)], np.int32),
+        )
+
+    @classmethod
+    def _of_one(cls, request: EncodedRequest, items: int) -> "RequestBatch":
+        """The same for the most frequent batch, without joining anything."""
+        x, (recent, seen, times), n, exclude_seen, excluded = request
+        ends = ((0, len(x.column)), (0, len(recent)), (0, len(seen)), (0, min(n, items)))
+        flags = _YES if exclude_seen else _NO
+        if len(excluded):
+            return cls(np.array(ends, np.int32), x, recent, seen, times, flags, excluded.reshape(1, -1), _FIRST_MASK)
+        return cls(np.array(ends, np.int32), x, recent, seen, times, flags, _NO_MASKS, _NO_MASK)
+
+
+_YES, _NO = np.ones(1, np.uint8), np.zeros(1, np.uint8)
+_NO_MASKS, _NO_MASK, _FIRST_MASK = np.zeros((0, 0), np.uint8), np.full(1, -1, np.int32), np.zeros(1, np.int32)
