@@ -107,7 +107,6 @@ def measured(count: int) -> Row:
         path = Path(folder) / "snapshot"
         save = best(1, lambda: recommender.save(path)) / 1e6
         load = best(1, lambda: Recommender.load(path)) / 1e6
-    del recommender, requests
     gc.collect()
     return Row(count, learn, one, matrix(count, users, repeats), batch, put, bulk, save, load, held)
 
@@ -125,16 +124,17 @@ def matrix(count: int, users: list[str], repeats: int) -> float:
 def catalogues() -> None:
     """The table by items."""
     measured(500)  # compiles, or loads what was compiled before
-    rows = [measured(count) for count in SIZES if count <= LARGEST]
-    print("items, each with a brand, two genres, a price and in_stock; default preset")
-    print(
-        f"{'items':>10}{'learn':>9}{'recommend':>11}{'÷ MF':>7}{'16 at once':>12}{'put':>8}{'bulk':>7}{'save':>8}{'load':>8}{'bytes':>8}"
-    )
-    for row in rows:
-        print(
-            f"{row.items:>10,}{row.learn:>8.0f}µ{row.recommend:>10.0f}µ{row.recommend / row.matrix:>7.2f}"
-            f"{row.batch16 / row.recommend:>10.1f} ×{row.put:>7.0f}µ{row.bulk_put:>6.1f}µ{row.save:>7.2f}s{row.load:>7.2f}s{row.bytes:>8.0f}"
-        )
+    print("items, each with a brand, two genres, a price and in_stock; default preset; µs, seconds and bytes per item")
+    titles = ("learn", "recommend", "÷ MF", "16 ÷ one", "put", "bulk put", "save s", "load s", "bytes")
+    print(f"{'items':>10}" + "".join(f"{title:>10}" for title in titles))
+    rows = []
+    for count in SIZES:
+        if count <= LARGEST:
+            row = measured(count)
+            rows.append(row)
+            ratios = f"{row.recommend / row.matrix:>10.2f}{row.batch16 / row.recommend:>10.1f}"
+            rest = f"{row.put:>10.0f}{row.bulk_put:>10.1f}{row.save:>10.2f}{row.load:>10.2f}{row.bytes:>10.0f}"
+            print(f"{row.items:>10,}{row.learn:>10.0f}{row.recommend:>10.0f}{ratios}{rest}", flush=True)
     first, last = rows[0], rows[-1]
     print(f"learn, {last.items:,} items ÷ {first.items:,}: {last.learn / first.learn:.2f}   (≤ 1.5)")
     print(f"recommend ÷ matrix factorization at {last.items:,}: {last.recommend / last.matrix:.2f}   (≤ 2.2)")
@@ -203,8 +203,9 @@ def _interaction(event: Event) -> Interaction:
     return Interaction(event.user, event.item, event.time, dict(event.context))
 
 
-LARGEST = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
+LARGEST = 1_000_000
 if __name__ == "__main__":
+    LARGEST = int(sys.argv[1]) if len(sys.argv) > 1 else LARGEST
     catalogues()
     people()
     replays()

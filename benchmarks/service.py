@@ -1,4 +1,4 @@
-"""How fast the service answers, learns, recovers and takes snapshots, at ML-100k's shape.
+"""How fast the service answers, learns, recovers and takes snapshots, at ML-100k's shape and at that of a shop.
 
 On two cores the server has one and the load generators the other. Every ratio is between two figures of this one run.
 """
@@ -8,6 +8,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+import growth
 from coldstream import Recommender
 from coldstream.service import messages
 from coldstream.service.routes import ROUTES, Route
@@ -219,6 +221,37 @@ def recovery(folder: Path) -> None:
         line(f"{lines:,} lines in {seconds:.1f} s", f"{seconds / lines * 1e6:,.0f} s per million")
 
 
+def shop(items: int = 200_000, rounds: int = 3, seconds: float = 4.0) -> None:
+    """The same questions at the size of a shop: items with a brand, two genres, a price and in_stock."""
+    with tempfile.TemporaryDirectory(prefix="coldstream-bench-") as name, serving(Path(name), "shop") as server:
+        put = time.perf_counter()
+        catalogue = [{"id": item, "attributes": attributes} for item, attributes in growth.items(items)]
+        for start in range(0, items, 1000):
+            server.post("/items", catalogue[start : start + 1000])
+        put = time.perf_counter() - put
+        chosen = growth.events(20_000)
+        made = [{"user": e.user, "item": e.item, "time": e.time, "context": dict(e.context)} for e in chosen]
+        bodies = [made[start : start + 500] for start in range(0, len(made), 500)]
+        for body in bodies[:10]:
+            server.post("/events", body)
+        print(f"\na shop: {server.metric('coldstream_items '):,.0f} items put over HTTP in {put:.0f} s")
+        requests = [{"user": f"user{n}", "n": 10, "context": {"device": "phone"}} for n in range(200)]
+        quiet, busy = [], []
+        for _ in range(rounds):
+            load = Load(server.port, "/recommend", requests, 4, seconds, 100.0)
+            quiet.append(run(load).p99)
+            writer = Generator(Load(server.port, "/events", made, 32, seconds + 0.5, 500.0))
+            busy.append(run(load).p99)
+            learned = writer.outcome()
+            assert not learned.failures
+        idle, loaded = statistics.median(quiet), statistics.median(busy)
+        line(f"recommend at 100/s: p99 idle {idle:.1f} ms, while learning {loaded:.1f} ms", f"{loaded / idle:.1f} ×", "≤ 2")
+        line("  events learned durably beside it, one per call", f"{learned.rate:,.0f} /s", "≥ 500 asked for")
+        before, outcome = server.metric("coldstream_events "), run(Load(server.port, "/events", bodies, 2, seconds))
+        rate = (server.metric("coldstream_events ") - before) / outcome.seconds
+        line("batches of 500", f"{rate:,.0f} events/s", "≥ 3,000")
+
+
 def main() -> None:
     """All of it."""
     with tempfile.TemporaryDirectory(prefix="coldstream-bench-") as name:
@@ -233,13 +266,14 @@ def main() -> None:
         recovery(folder)
         with serving(folder) as server:
             snapshots(server)
+    shop()
 
 
 def serve_with_empty(folder: str, *flags: str) -> None:
     """The service as it is, with one route more."""
     schema = Path(folder) / "schema.toml"
     if flags:
-        schema.write_text(FULL.toml())
+        schema.write_text((growth.SHOP if "shop" in flags else FULL).toml())
     route = Route("POST", "/empty", empty, messages.RecommendRequest, Empty, "read")
     settings = Settings(schema=schema, data=Path(folder), port=0, snapshot_events=0, snapshot_minutes=0)
     serve(settings, (route, *ROUTES))
@@ -248,5 +282,7 @@ def serve_with_empty(folder: str, *flags: str) -> None:
 if __name__ == "__main__":
     if sys.argv[1:2] == ["serve"]:
         serve_with_empty(*sys.argv[2:])
+    elif sys.argv[1:2] == ["shop"]:
+        shop()
     else:
         main()

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
+from coldstream.arguments import checked_count, checked_event, checked_events, checked_pairs
 from coldstream.arrays import Doubles, frozen, plain
 from coldstream.config import Hyperparameters
-from coldstream.errors import Diverged, InvalidInput, InvalidSnapshot, UnknownId, shown
-from coldstream.event_batches import learn_all, learn_or_observe
+from coldstream.errors import InvalidInput, InvalidSnapshot, UnknownId, shown
 from coldstream.events.clock import Clock
 from coldstream.events.event import Event, checked_id, checked_names, checked_time
 from coldstream.features.encoder import ItemMemo
@@ -21,6 +21,7 @@ from coldstream.features.history import Features
 from coldstream.features.schema import Schema, extended
 from coldstream.features.vocabulary import Vocabulary
 from coldstream.inspection import Inspection
+from coldstream.learning import learn_all, learn_one, learn_or_observe, observe_one
 from coldstream.model.explanation import Explanation, explained
 from coldstream.model.factorization_machine import checked_seed, resolve_hyperparameters
 from coldstream.scoring.filters import Predicate, excluded_slots
@@ -157,7 +158,7 @@ class Recommender:
 
     def put_users(self, users: Iterable[tuple[str, Mapping[str, Any] | None]]) -> None:
         """Add many users, or give them other attributes: pairs of id and attributes. All are taken, or none."""
-        described = [(user, *self._described_user(user, given)) for user, given in _pairs("users", users)]
+        described = [(user, *self._described_user(user, given)) for user, given in checked_pairs("users", users)]
         self._shared.admit([feature for _, _, features in described for feature in features], self._clock)
         for user, given, features in described:
             self._users.put(user, {name: frozen(raw) for name, raw in given.items()}, features)
@@ -169,7 +170,7 @@ class Recommender:
     def put_items(self, items: Iterable[tuple[str, Mapping[str, Any] | None]]) -> None:
         """Add many items, or give them other attributes: pairs of id and attributes. All are taken, or none."""
         memo: ItemMemo = {}
-        described = [self._described_item(item, given, memo) for item, given in _pairs("items", items)]
+        described = [self._described_item(item, given, memo) for item, given in checked_pairs("items", items)]
         self._shared.put_items(described, self._clock)
 
     def remove_item(self, item: str) -> None:
@@ -211,7 +212,7 @@ class Recommender:
 
     def check_event(self, event: Event, coming: Mapping[str, Field] = NO_FIELDS) -> dict[str, Field]:
         """The context fields that an event would admit, after others that are coming; raises what `learn` would refuse."""
-        return self._shared.encoder.admissible(_checked(event).context, coming)
+        return self._shared.encoder.admissible(checked_event(event).context, coming)
 
     # Step 1: batch training
 
@@ -220,8 +221,8 @@ class Recommender:
 
         Histories, what users had, and items' trends and neighbours are then as if the events had been learned one by one.
         """
-        epochs = self.hyperparameters.epochs if epochs is None else _counted("epochs", epochs)
-        given = _events(events)
+        epochs = self.hyperparameters.epochs if epochs is None else checked_count("epochs", epochs)
+        given = checked_events(events)
         if not given:
             return
         before = self.state()
@@ -280,7 +281,7 @@ class Recommender:
         where: Predicate | None = None,
     ) -> EncodedRequest:
         """What `recommend` would answer, checked and encoded, for `recommend_batch`. It holds until anything changes."""
-        n, excluded = _counted("n", n), NOTHING_EXCLUDED
+        n, excluded = checked_count("n", n), NOTHING_EXCLUDED
         request = self._request(user, context, time, attributes, exclude_seen)
         if not (allow is None and deny is None and where is None):
             excluded = excluded_slots(self._shared.catalogue, self._shared.encoder, allow, deny, where)
@@ -362,7 +363,8 @@ class Recommender:
         event depends on it, so a log that is replayed leads to the same bits. Of many events, all are learned or none.
         """
         if isinstance(events, Event):
-            self._learn(events, self._clock.at(self._checked_position(position)))
+            clock = self._clock.at(self._checked_position(position))
+            self._clock = learn_one(self._shared, self._users, events, clock)
         elif position is not None:
             raise InvalidInput(f"position must be left out for many events, got {shown(position)}; use replay for a log")
         else:
@@ -373,40 +375,22 @@ class Recommender:
 
         The `position` is that of `learn`.
         """
-        clock, shared = self._clock.at(self._checked_position(position)), self._shared
-        state = self._users.of(_checked(event).user)
-        _, _, slot = shared.admit_columns(event, self._users.features(event.user), clock)
-        shared.catalogue.count(slot, self._users.recent_slots(state.recent), clock.events)
-        self._users.remember(event, slot)
-        shared.commit()
-        self._clock = clock.after()
+        clock = self._clock.at(self._checked_position(position))
+        self._clock = observe_one(self._shared, self._users, checked_event(event), clock)
 
     def replay(self, events: Sequence[tuple[int, Event]]) -> None:
         """Learn `events` of a log, each with its position; one whose update diverges is observed, as when it came."""
         coming, last = dict[str, Field](), self._clock.position
         for position, event in events:
-            if _checked(event).context:
+            if checked_event(event).context:
                 coming |= self.check_event(event, coming)
             if type(position) is not int or position <= last:
                 raise InvalidInput(f"position must be a whole number beyond {last}, got {shown(position)}")
             last = position
         self._clock = learn_or_observe(self._shared, self._users, events, self._clock)
 
-    def _learn(self, event: Event, clock: Clock) -> None:
-        shared, users = self._shared, self._users
-        transaction, state = shared.begin(event), users.of(event.user)
-        kept = users.kept(state)
-        x, slot = shared.admit_event(event, kept, [] if kept is not None else users.features(event.user), clock)
-        if not shared.learn(x, slot, users.history(state), clock):
-            shared.rollback(transaction, clock)
-            raise Diverged(shared.machine.divergence(f"event of user {event.user!r} with item {event.item!r}"))
-        users.remember(event, slot)
-        if transaction != (shared.encoder.schema, None) or shared.encoder.vocabulary.uncommitted:
-            shared.commit()
-        self._clock = clock.after()
-
     def _learn_many(self, events: Iterable[Event]) -> None:
-        given = _events(events)
+        given = checked_events(events)
         coming: dict[str, Field] = {}
         for event in given:
             if event.context:
@@ -505,36 +489,3 @@ class Recommender:
         x = self._users.request(state, user or "", given, checked_time(time), attributes)
         exclude = self.schema.exclude_seen if exclude_seen is None else exclude_seen
         return EncodedRequest(x, self._users.history(state), exclude_seen=exclude)
-
-
-def _checked(event: object) -> Event:
-    if not isinstance(event, Event):
-        raise InvalidInput(f"event must be an Event, got {shown(event)}; write Event(user=…, item=…)")
-    return event
-
-
-def _events(events: object) -> list[Event]:
-    if not isinstance(events, Iterable):
-        raise InvalidInput(f"events must be a list of events, got {shown(events)}")
-    return [_checked(event) for event in events]
-
-
-def _pairs(what: str, given: object) -> list[tuple[str, Mapping[str, Any] | None]]:
-    if isinstance(given, Mapping):
-        given = given.items()
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        raise InvalidInput(f"{what} must be pairs of id and attributes, got {shown(given)}")
-    pairs = list(given)
-    for pair in pairs:
-        if not isinstance(pair, tuple | list) or len(pair) != 2:
-            raise InvalidInput(f"{what} must be pairs of id and attributes, got {shown(pair)} among them")
-    return [(name, attributes) for name, attributes in pairs]
-
-
-def _counted(what: str, value: object) -> int:
-    if type(value) is int and value > 0:
-        return value
-    number = plain(value)
-    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-        raise InvalidInput(f"{what} must be a whole number of 1 or more, got {shown(value)}")
-    return number

@@ -86,15 +86,18 @@ class Learner:
 
     def replay(self, entries: Iterable[Entry]) -> int:
         """Do what lines of the log say, as if one after the other; how many there were."""
+        return self.apply_all((entry.position, record_of(entry)) for entry in entries)
+
+    def apply_all(self, lines: Iterable[tuple[int, Record]]) -> int:
+        """Do what records say, each with its position, as if one after the other; how many there were."""
         count = 0
-        lines = ((entry.position, record_of(entry)) for entry in entries)
         for kind, group in groupby(lines, lambda line: type(line[1])):
             while piece := list(islice(group, LONGEST_PIECE)):
-                self._replay(kind, piece)
+                self._apply_alike(kind, piece)
                 count += len(piece)
         return count
 
-    def _replay(self, kind: type, lines: list[tuple[int, Any]]) -> None:
+    def _apply_alike(self, kind: type, lines: list[tuple[int, Any]]) -> None:
         """Do what several lines of one kind say."""
         if kind is Interaction:
             self._replay_events(lines)

@@ -33,6 +33,9 @@ LONGEST_GROUP = 2000
 SLICE = 0.001
 """Seconds of learning after which others get their turn."""
 
+LONGEST_PIECE = 16
+"""Records that are learned in one go: enough to share the price of a call, few enough for a slice."""
+
 TIDY_EVERY = 1.0
 """Seconds."""
 
@@ -234,14 +237,24 @@ class Writer:
         given, since, forgetting = iter(positions), perf_counter(), False
         for call in self._group:
             own = list(islice(given, len(call.records)))
+            unranked = list[tuple[int, Record]]()  # those that nothing has to be asked before, learned in one go
             for record, position in zip(call.records, own, strict=True):
                 if position is not None:
-                    self.learner.apply(position, record, self._ranks(record))
+                    if isinstance(record, Interaction) and self._evaluation_budget.left():
+                        self.learner.apply_all(unranked)
+                        unranked.clear()
+                        self.learner.apply(position, record, self._ranks(record))
+                    else:
+                        unranked.append((position, record))
                     if isinstance(record, UserForgotten):
                         self.snapshots.to_erase[record.id] = position
-                if perf_counter() - since > SLICE:
-                    await asyncio.sleep(0)
-                    since = perf_counter()
+                if len(unranked) == LONGEST_PIECE or perf_counter() - since > SLICE:
+                    self.learner.apply_all(unranked)
+                    unranked.clear()
+                    if perf_counter() - since > SLICE:
+                        await asyncio.sleep(0)
+                        since = perf_counter()
+            self.learner.apply_all(unranked)
             if isinstance(call.records[0], UserForgotten):
                 forgetting = True
             else:
@@ -251,11 +264,9 @@ class Writer:
             for call in self._group:
                 _answer(call, list(positions))
 
-    def _ranks(self, record: Record) -> list[Rank] | None:
-        if not isinstance(record, Interaction) or not self._evaluation_budget.left():
-            return None
+    def _ranks(self, interaction: Interaction) -> list[Rank] | None:
         started = perf_counter()
-        ranks = self.learner.test(record)
+        ranks = self.learner.test(interaction)
         self._evaluation_budget.spend(perf_counter() - started)
         return ranks
 

@@ -1,7 +1,8 @@
-"""Many events in one go: encoded one by one, learned and counted by one call into machine code.
+"""Step 3: what one event does to what is known, and many in one go.
 
-What an event finds of its user and of the catalogue depends on the events before it, and not on what was learned from them.
-So a batch can be encoded ahead, as long as no item comes: those who are drawn must be those who were there.
+Many events are encoded one by one, and learned and counted by one call into machine code. What an event finds of its user
+and of the catalogue depends on the events before it, and not on what was learned from them. So a batch can be encoded
+ahead, as long as no item comes: those who are drawn must be those who were there.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,6 +21,34 @@ from coldstream.user_states import UserStates
 
 MOST = 256
 """Events of one batch: enough to share the price of a call, few enough to stay in the cache."""
+
+
+def learn_one(shared: SharedModel, users: UserStates, event: Event, clock: Clock) -> Clock:
+    """Learn an event at its clock; the clock after it. Or raise `Diverged` with nothing changed."""
+    transaction, state = shared.begin(event), users.of(event.user)
+    kept = users.kept(state)
+    x, slot = shared.admit_event(event, kept, [] if kept is not None else users.features(event.user), clock)
+    if not shared.learn(x, slot, users.history(state), clock):
+        shared.rollback(transaction, clock)
+        raise Diverged(_divergence(shared, event.user, event.item))
+    users.remember(event, slot)
+    if transaction != (shared.encoder.schema, None) or shared.encoder.vocabulary.uncommitted:
+        shared.commit()
+    return clock.after()
+
+
+def observe_one(shared: SharedModel, users: UserStates, event: Event, clock: Clock) -> Clock:
+    """Count and remember an event at its clock, without learning from it; the clock after it."""
+    state = users.of(event.user)
+    _, _, slot = shared.admit_columns(event, users.features(event.user), clock)
+    shared.catalogue.count(slot, users.recent_slots(state.recent), clock.events)
+    users.remember(event, slot)
+    shared.commit()
+    return clock.after()
+
+
+def _divergence(shared: SharedModel, user: str, item: str) -> str:
+    return shared.machine.divergence(f"event of user {user!r} with item {item!r}")
 
 
 def learn_or_observe(shared: SharedModel, users: UserStates, lines: Iterable[tuple[int, Event]], clock: Clock) -> Clock:
@@ -114,7 +143,7 @@ class _Pending:
             if done < len(self._slots):
                 if not self._observe:
                     user, item = self._seen_by[done][0], self._shared.catalogue.ids[self._slots[done]]
-                    raise Diverged(self._shared.machine.divergence(f"event of user {user!r} with item {item!r}"))
+                    raise Diverged(_divergence(self._shared, user, item))
                 # It happened all the same.
                 self._shared.catalogue.count(self._slots[done], self._recent[done], clock + done)
                 done += 1
