@@ -6,7 +6,7 @@ ahead, as long as no item comes: those who are drawn must be those who were ther
 """
 
 from collections.abc import Iterable, Sequence
-from itertools import accumulate
+from itertools import accumulate, chain
 
 import numpy as np
 
@@ -103,7 +103,7 @@ class _Pending:
         self._lengths: list[int] = []
         self._slots: list[int] = []
         self._positions: list[int] = []
-        self._recent: list[Integers] = []
+        self._recent: list[list[int]] = []
         self._seen: dict[str, tuple[Integers, Integers, list[int]]] = {}
         self._seen_by: list[tuple[str, int]] = []
 
@@ -113,7 +113,7 @@ class _Pending:
         comes = event.item not in shared.catalogue
         if comes or len(self._slots) >= MOST:
             self.learn()
-        clock = self.clock.at(position)
+        clock = Clock(position, self.clock.events)
         state = users.of(event.user)
         columns, values, slot = shared.admit_columns(event, users.features(event.user), clock)
         self._columns += columns
@@ -121,14 +121,14 @@ class _Pending:
         self._lengths.append(len(columns))
         self._slots.append(slot)
         self._positions.append(position)
-        self._recent.append(users.recent_slots(state.recent))
+        self._recent.append(users.recent_items(state.recent))
         if event.user not in self._seen:
             self._seen[event.user] = (state.seen.slots(), state.seen.times(), [])
         before, _, since = self._seen[event.user]
         self._seen_by.append((event.user, len(before) + len(since)))
         since.append(slot)
         users.remember(event, slot)
-        self.clock = clock.after()
+        self.clock = Clock(position, self.clock.events + 1)
         if comes:
             self.learn()
             shared.catalogue.settle()
@@ -145,7 +145,8 @@ class _Pending:
                     user, item = self._seen_by[done][0], self._shared.catalogue.ids[self._slots[done]]
                     raise Diverged(_divergence(self._shared, user, item))
                 # It happened all the same.
-                self._shared.catalogue.count(self._slots[done], self._recent[done], clock + done)
+                recent = np.array(self._recent[done], np.int32)
+                self._shared.catalogue.count(self._slots[done], recent, clock + done)
                 done += 1
         self._empty()
 
@@ -164,7 +165,7 @@ class _Pending:
             np.array(self._slots, np.int32),
             np.array(self._positions, np.int64),
             np.array(list(accumulate(map(len, self._recent), initial=0)), np.int64),
-            np.concatenate(self._recent),
+            np.array(list(chain.from_iterable(self._recent)), np.int32),
             np.array(starts, np.int64),
             np.array([first + count for first, (_, count) in zip(starts, self._seen_by, strict=True)], np.int64),
             np.concatenate(seen),

@@ -188,11 +188,17 @@ class UserStates:
 
     def recent_slots(self, recent: RecentHistory) -> Integers:
         """The slots of those of a user's last items whose neighbours count, each once, the latest at the end."""
+        found = self.recent_items(recent)
+        return np.array(found, np.int32) if found else _NONE
+
+    def recent_items(self, recent: RecentHistory) -> list[int]:
+        """The same as a list."""
         window = self._encoder.history.window
         if not window or not recent.items:
-            return _NONE
-        latest = dict.fromkeys(reversed(recent.items[-window:]))
-        return self._catalogue.slots(latest)[::-1].copy()
+            return []
+        latest = self._catalogue.slots(dict.fromkeys(reversed(recent.items[-window:])))
+        latest.reverse()
+        return latest
 
     # For snapshots
 

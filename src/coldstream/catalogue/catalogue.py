@@ -54,6 +54,7 @@ class Catalogue:
         self.changes = 0
         """How often items came, changed or went: as long as it is the same, so are all that a scan reads but trends."""
         self._slots: dict[str, int] = {}
+        self._live: set[str] = set()  # the ids of `choices` ≥ 0, because Python asks for every event
         self._combinations = CombinationTable()
         self._order = ScanOrder(len(layout.categories), len(layout.numbers), len(trends.rate))
         self._layout = layout
@@ -71,17 +72,16 @@ class Catalogue:
         return self._order.count
 
     def __contains__(self, item: object) -> bool:
-        slot = self._slots.get(item)  # type: ignore[call-overload]
-        return slot is not None and bool(self._choices[slot] >= 0)
+        return item in self._live
 
     def slot(self, item: str) -> int:
         """The slot of an id that was put at least once."""
         return self._slots[item]
 
-    def slots(self, items: Iterable[str]) -> Integers:
+    def slots(self, items: Iterable[str]) -> list[int]:
         """The slots of those ids that have one."""
         known = self._slots
-        return np.array([known[item] for item in items if item in known], np.int32)
+        return [known[item] for item in items if item in known]
 
     def live(self) -> Integers:
         """The slots of all items, in the order of the scan; to be read only."""
@@ -126,7 +126,7 @@ class Catalogue:
         if slot is None:
             slot = self._new_slot(item)
         order = self._order
-        if self._choices[slot] >= 0:
+        if item in self._live:
             position = int(order.position[slot])
             self._undescribe(position)
         else:
@@ -134,6 +134,7 @@ class Catalogue:
             order.rows.combination[:, position] = EMPTY
             order.rows.number[:, position] = 0.0
             self._choices[slot], self._registered_at[slot] = 0, self.arrivals
+            self._live.add(item)
             self.arrivals += 1
             _enter(self._trends, order.rows, position, clock)
         self.attributes[slot], self.last_item_features[slot] = attributes, last_item_features
@@ -151,6 +152,7 @@ class Catalogue:
         take_out(self._neighbours, slot)
         self._order.remove(slot)
         self._choices[slot] = -1
+        self._live.remove(item)
         self.attributes[slot], self.last_item_features[slot] = {}, ()
         self.changes += 1
         self._items = None
@@ -183,7 +185,7 @@ class Catalogue:
         slots, live, arrivals, disorder = len(self.ids), len(self), self.arrivals, self._order.out_of_order
         rows: list[NDArray[Any]] = [own[..., :live].copy() for own in self._order.rows]
         position = self._order.position.copy()
-        counts = copies(self, ("_choices", "_registered_at"), slots)
+        counts, live_ids = copies(self, ("_choices", "_registered_at"), slots), set(self._live)
         trends = copies(self._trends, ("unchosen_total", "newcomers", "prior"))
         arrays = [name for name, own in self._neighbours._asdict().items() if isinstance(own, np.ndarray)]
         copied: dict[str, Any] = copies(self._neighbours, arrays)
@@ -200,6 +202,7 @@ class Catalogue:
             self._order.count, self._order.out_of_order, self.arrivals = live, disorder, arrivals
             write_back(self, counts)
             self._choices[slots:] = -1
+            self._live = live_ids
             write_back(self._trends, trends)
             self._neighbours = with_slots(neighbours, len(self._choices))
             self.changes += 1
@@ -357,6 +360,7 @@ class Catalogue:
         if not fit:
             raise ValueError("the arrays of the catalogue do not fit together")
         self._choices[:slots], self._registered_at[:slots] = choices, registered_at
+        self._live = {self.ids[number] for number in slot.tolist()}
         self.attributes = [{name: frozen(raw) for name, raw in a.items()} for a in document["attributes"]]
         self.last_item_features = [tuple((field, v, weight) for field, v, weight in note) for note in document["notes"]]
         self.arrivals = document["arrivals"]

@@ -14,6 +14,7 @@ from coldstream.features.sparse import Sparse
 from coldstream.model.compiled import inlined, kernel
 from coldstream.model.kernels import learn
 from coldstream.model.shapes import Candidates, OptimizerState, Rows, UpdateRule
+from coldstream.model.vectors import prefetch
 
 
 class EventBatch(NamedTuple):
@@ -53,6 +54,24 @@ class CrossFeatures(NamedTuple):
     offset: Longs  # (n + 1,), by event
     candidate: Integers
     value: Floats  # (entries, CROSS_FEATURES)
+
+
+@inlined
+def _ask_for_items(items: Items, positions: Integers, found: int) -> None:
+    """Ask memory for what `_gather` reads: drawn items of a large catalogue are in no cache."""
+    rows = items.rows
+    room = len(rows.slot)
+    for j in range(found):
+        position = positions[j]
+        prefetch(rows.id_column, position, 1)
+        prefetch(rows.counted_at, position, 1)
+        prefetch(rows.unchosen, position, 1)
+        for a in range(rows.combination.shape[0]):
+            prefetch(rows.combination, a * room + position, 1)
+        for b in range(rows.number.shape[0]):
+            prefetch(rows.number, b * room + position, 1)
+        for h in range(rows.level.shape[0]):
+            prefetch(rows.level, h * room + position, 1)
 
 
 @inlined
@@ -111,6 +130,7 @@ def _learn_one(
     positions = np.empty(drawn.negatives + 1, np.int32)
     positive = items.position[slot]
     found = draw(items, drawn, positive, history.seen, positions)
+    _ask_for_items(items, positions, found)
     trend = np.empty((found, len(items.trends.rate)), np.float32)
     for j in range(found):
         for h in range(trend.shape[1]):
@@ -124,6 +144,8 @@ def _learn_one(
         for j in range(found):
             features_of(tally, items.choices, slots[j], cross, j)
     candidates = _gather(items, positions, found, trend, cross)
+    for n in range(len(candidates.x.column)):
+        prefetch(state.place, candidates.x.column[n], 1)
     if not learn(rows, state, rule, x, candidates, 1.0, drawn.position):
         return False
     _count_one(items, slot, history.recent, clock)

@@ -8,6 +8,7 @@ from coldstream.arrays import Integers
 from coldstream.catalogue.shapes import Items
 from coldstream.model.compiled import inlined
 from coldstream.model.keyed_random import below, hashed
+from coldstream.model.vectors import prefetch
 
 _TRIES = 32  # draws for one negative before it is given up
 
@@ -30,6 +31,10 @@ def draw(items: Items, drawn: NegativeDraw, positive: int, seen: Integers, out: 
         for n in range(len(seen)):
             marked[seen[n]] = 1
     marked[rows.slot[positive]] = 1
+    for j in range(drawn.negatives):  # all first tries are asked for before any is looked at
+        prefetch(rows.slot, below(key, j * _TRIES, items.size), 1)
+    for j in range(drawn.negatives):
+        prefetch(marked, rows.slot[below(key, j * _TRIES, items.size)], 1)
     out[0] = positive
     found = 1
     for j in range(drawn.negatives):

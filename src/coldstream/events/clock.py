@@ -13,8 +13,8 @@ class Clock(NamedTuple):
 
     def at(self, position: int | None) -> "Clock":
         """The moment of an event with this position; the next one, where none is given."""
-        return self._replace(position=self.position + 1 if position is None else position)
+        return Clock(self.position + 1 if position is None else position, self.events)
 
     def after(self) -> "Clock":
         """The moment after an event."""
-        return self._replace(events=self.events + 1)
+        return Clock(self.position, self.events + 1)

@@ -12,7 +12,7 @@ same event gives the same bits everywhere; sums over factors run along the vecto
 
 import numpy as np
 
-from coldstream.arrays import Doubles, Floats
+from coldstream.arrays import Doubles, Floats, Integers
 from coldstream.features.sparse import Sparse
 from coldstream.model.compiled import inlined, kernel
 from coldstream.model.losses import gradients
@@ -28,7 +28,7 @@ from coldstream.model.shapes import (
     UpdateRule,
 )
 from coldstream.model.updates import update
-from coldstream.model.vectors import dots
+from coldstream.model.vectors import dots, prefetch
 
 
 @kernel
@@ -53,6 +53,7 @@ def learn(
 ) -> bool:
     """One event: predict, adapt λ, update Θ. False, and nothing changed, where a result has diverged."""
     touched = _touched(state, x, candidates)
+    _ask_for_rows(rows, touched.column)
     columns, k = len(touched.column), rows.V.shape[1]
     gradient = Gradient(touched.column, np.zeros(columns, np.float32), np.zeros((columns, k), np.float32))
     theta = Theta(state.w0, rows.w, rows.V, rows.field)
@@ -82,6 +83,24 @@ def _touched(state: OptimizerState, x: Sparse, candidates: Candidates) -> Touche
             found += 1
         entry[n] = place
     return Touched(column[:found], entry)
+
+
+@inlined
+def _ask_for_rows(rows: Rows, column: Integers) -> None:
+    """Ask memory for rows in the order in which they will be read: those of a large catalogue are in no cache."""
+    k = rows.V.shape[1]
+    for n in range(len(column)):
+        prefetch(rows.V, column[n] * k, k)
+        prefetch(rows.w, column[n], 1)
+        prefetch(rows.field, column[n], 1)
+    for n in range(len(column)):
+        prefetch(rows.touched_at, column[n], 1)
+        if len(rows.Sw):
+            prefetch(rows.SV, column[n] * k, k)
+            prefetch(rows.Sw, column[n], 1)
+        if len(rows.Gw):
+            prefetch(rows.GV, column[n] * k, k)
+            prefetch(rows.Gw, column[n], 1)
 
 
 # Pairs across the sides

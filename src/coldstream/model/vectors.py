@@ -1,4 +1,5 @@
-"""The two loops that nearly all time is spent in, written for vector registers: products of rows, and a step of AdaGrad.
+"""The two loops that nearly all time is spent in, written for vector registers: products of rows, and a step of AdaGrad;
+and a way to ask memory for what will be needed.
 
 A compiler vectorises a loop only if it can show that it may. It may not reorder a sum, and it gives up on a loop that writes
 to several of many arrays, because they might overlap. So these two say it themselves, in the compiler's own language.
@@ -175,6 +176,28 @@ def adagrad_step(
             builder.store(builder.or_(builder.load(lost_one), found), lost_one)
         packed = builder.bitcast(builder.load(lost), ir.IntType(LANES))
         return builder.or_(builder.icmp_unsigned("!=", packed, ir.IntType(LANES)(0)), builder.load(lost_one))
+
+    return signature, generate
+
+
+@intrinsic
+def prefetch(_context: Any, array: Any, place: Any, count: Any) -> Any:  # noqa: ARG001
+    """Ask for so many elements from a place on, in the order of memory, before they are needed. Changes nothing."""
+    signature = types.void(array, types.intp, types.intp)
+    line = 64
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        own = context.make_array(signature.args[0])(context, builder, args[0])
+        width = signature.args[0].dtype.bitwidth // 8
+        byte = ir.IntType(8).as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [byte, _I32, _I32, _I32])
+        ask = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+        first = builder.bitcast(builder.gep(own.data, [args[1]]), byte)
+        lines = builder.lshr(builder.add(builder.mul(args[2], _I64(width)), _I64(line - 1)), _I64(6))
+        with cgutils.for_range(builder, lines) as loop:
+            at = builder.gep(first, [builder.mul(loop.index, _I64(line))])
+            builder.call(ask, [at, _I32(0), _I32(3), _I32(1)])  # to be read, to be kept, data
+        return context.get_dummy_value()
 
     return signature, generate
 
