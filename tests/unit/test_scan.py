@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from coldstream import Categories, Category, Event, Id, Number, Recommender, Schema
+from coldstream import Categories, Category, Event, Id, InvalidInput, Number, Recommender, Schema
 from coldstream.scoring.scan import BLOCK
 from coldstream.scoring.scorer import _MOST_SUMS
 
@@ -141,3 +141,22 @@ def test_learning_costs_the_same_rows_however_many_share_a_feature() -> None:
     moved = np.flatnonzero((before != rows.V).any(axis=1))
     assert (rows.touched_at[moved] == recommender.position).all()
     assert len(moved) < 400
+
+
+@pytest.mark.parametrize("wanted", ["x", [], ["x", "y"]])
+@pytest.mark.parametrize("name", ["nosuch", "id", "trend_100"])
+def test_a_filter_by_what_is_no_attribute_is_refused_whatever_is_wanted(name: str, wanted: object) -> None:
+    recommender = Recommender(SCHEMA, seed=1)
+    recommender.put_item("i", {"brand": "b"})
+    with pytest.raises(InvalidInput, match=f"where: unknown field '{name}' = .*; the schema declares brand, genre, price"):
+        recommender.recommend("u", where={name: wanted})
+    assert recommender.recommend("u", where={"brand": []}) == []
+
+
+@pytest.mark.parametrize("pairs", ["across", "j>i"])
+def test_a_catalogue_of_nothing_has_nothing_to_recommend(pairs: str) -> None:
+    """Also where a number has been declared and no item has had one: there is no column to read then."""
+    recommender = Recommender(SCHEMA, "paper", pairs=pairs)
+    assert recommender.recommend("u") == []
+    recommender.put_item("i", {"brand": "b"})
+    assert [r.item for r in recommender.recommend(None)] == ["i"]

@@ -10,7 +10,7 @@ from coldstream.arrays import Flags, plain
 from coldstream.catalogue.catalogue import Catalogue
 from coldstream.errors import InvalidInput, shown
 from coldstream.features.encoder import Encoder
-from coldstream.features.fields import Number
+from coldstream.features.fields import Attribute, Number
 from coldstream.features.history import Features
 
 Predicate: TypeAlias = Mapping[str, Any] | Callable[[Mapping[str, Any]], bool]
@@ -58,17 +58,19 @@ def _ids(what: str, ids: Iterable[str]) -> Iterable[str]:
 
 
 def _holding(catalogue: Catalogue, encoder: Encoder, name: str, wanted: Any) -> Flags:
-    field = next((field for field in encoder.schema.item if field.name == name), None)
+    attributes = {field.name: field for field in encoder.schema.item if isinstance(field, Attribute)}
+    field, number = attributes.get(name), encoder.vocabulary.field(f"item.{name}")
+    if field is None or number is None:
+        known = ", ".join(attributes) or "none"
+        raise InvalidInput(f"where: unknown field {name!r} = {shown(wanted)}; the schema declares {known}")
     if isinstance(field, Number) and not field.bins:
         raise InvalidInput(f"where: {name} is a number, got {shown(wanted)}; give a function of the item's attributes")
     wanted = plain(wanted)
     values = wanted if isinstance(wanted, list) else [wanted]
     features: Features = []
     for value in values:
-        raw = [value] if field is not None and field.kind == "set" else value
+        raw = [value] if field.kind == "set" else value
         # Weights do not matter here: a set of one weighs 1 whatever the set it stands in.
         described = encoder.describe_item("of the filter", {name: raw}, {})
         features += [(own.field, label, weight) for own in described for label, weight in own.features]
-    number = encoder.vocabulary.field(f"item.{name}")
-    assert number is not None, "or it would have been refused above"
     return catalogue.holding(number, encoder.encode(features).column.tolist())

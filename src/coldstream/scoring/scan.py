@@ -82,9 +82,11 @@ def _prepared(theta: Theta, items: Items, vectors: ItemVectors, batch: RequestBa
     own, q = np.empty(B, np.float64), np.empty((B, k), np.float32)
     combination, number = np.zeros((B, table.size), np.float32), np.zeros((B, numbers), np.float32)
     trend, t = np.empty((B, H), np.float32), np.empty(table.features, np.float32)
-    known = np.empty(numbers, np.int32)
+    known, held, products = np.empty(numbers, np.int32), 0, np.empty(numbers, np.float32)
     for n in range(numbers):
-        known[n] = max(vectors.number_column[n], 0)
+        if vectors.number_column[n] >= 0:
+            known[held] = vectors.number_column[n]
+            held += 1
     for b in range(B):
         start, stop = batch.offset[0, b], batch.offset[0, b + 1]
         x = Sparse(batch.x.column[start:stop], batch.x.value[start:stop])
@@ -98,9 +100,12 @@ def _prepared(theta: Theta, items: Items, vectors: ItemVectors, batch: RequestBa
             for entry in range(table.start[p], table.start[p] + table.length[p]):
                 total += table.value[entry] * t[table.feature[entry]]
             out[p] = total
-        dots(theta.V, known, 0, numbers, q[b], number[b])
-        for n in range(numbers):
-            number[b, n] = number[b, n] + theta.w[known[n]] if vectors.number_column[n] >= 0 else np.float32(0.0)
+        dots(theta.V, known, 0, held, q[b], products)
+        at = 0
+        for n in range(numbers):  # those that no item has had yet have no column, and no item has their value
+            if vectors.number_column[n] >= 0:
+                number[b, n] = products[at] + theta.w[known[at]]
+                at += 1
         dots(theta.V, items.trends.column, 0, H, q[b], trend[b])
         for h in range(H):
             trend[b, h] += theta.w[items.trends.column[h]]

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable
 
-from coldstream.errors import ColdstreamError
 from coldstream.recommender import Recommendation, Recommender
 from coldstream.scoring.requests import EncodedRequest
 
@@ -36,7 +35,7 @@ class RequestBatcher:
             try:
                 requests.append(encode())
                 answers.append(answer)
-            except ColdstreamError as error:
+            except Exception as error:  # whatever it is, nobody else may wait for ever because of it
                 answer.set_exception(error)
         try:
             found = recommender.recommend_batch(requests)
