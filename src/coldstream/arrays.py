@@ -15,6 +15,7 @@ Flags: TypeAlias = NDArray[np.uint8]
 
 
 _PLAIN = frozenset({str, float, int, bool, type(None)})
+_STRINGS = frozenset({str})
 
 
 def plain(raw: Any) -> Any:
@@ -33,7 +34,7 @@ def frozen(raw: Any) -> Any:
     """The same value with tuples for lists: nobody who is shown it can change it."""
     if type(raw) in _PLAIN:
         return raw
-    if type(raw) is list and all(type(one) is str for one in raw):
+    if type(raw) is list and _STRINGS.issuperset(map(type, raw)):
         return tuple(raw)
     value = plain(raw)
     return tuple(map(frozen, value)) if isinstance(value, list) else value

@@ -7,10 +7,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import numpy as np
 from numpy.typing import NDArray
 
 from coldstream.arguments import checked_count, checked_event, checked_events, checked_pairs
-from coldstream.arrays import Doubles, frozen, plain
+from coldstream.arrays import Doubles, Integers, frozen, plain
 from coldstream.config import Hyperparameters
 from coldstream.errors import InvalidInput, InvalidSnapshot, UnknownId, shown
 from coldstream.events.clock import Clock
@@ -20,6 +21,7 @@ from coldstream.features.fields import Field
 from coldstream.features.history import Features
 from coldstream.features.schema import Schema, extended
 from coldstream.features.vocabulary import Vocabulary
+from coldstream.garbage import collection_paused
 from coldstream.inspection import Inspection
 from coldstream.learning import learn_all, learn_one, learn_or_observe, observe_one
 from coldstream.model.explanation import Explanation, explained
@@ -33,6 +35,7 @@ from coldstream.training import train
 from coldstream.user_states import UserState, UserStates
 
 NO_FIELDS: Mapping[str, Field] = MappingProxyType({})
+_NO_SLOTS: Integers = np.zeros(0, np.int32)
 
 
 class Recommendation(NamedTuple):
@@ -158,10 +161,11 @@ class Recommender:
 
     def put_users(self, users: Iterable[tuple[str, Mapping[str, Any] | None]]) -> None:
         """Add many users, or give them other attributes: pairs of id and attributes. All are taken, or none."""
-        described = [(user, *self._described_user(user, given)) for user, given in checked_pairs("users", users)]
-        self._shared.admit([feature for _, _, features in described for feature in features], self._clock)
-        for user, given, features in described:
-            self._users.put(user, {name: frozen(raw) for name, raw in given.items()}, features)
+        with collection_paused():
+            described = [(user, *self._described_user(user, given)) for user, given in checked_pairs("users", users)]
+            self._shared.admit([feature for _, _, features in described for feature in features], self._clock)
+            for user, given, features in described:
+                self._users.put(user, {name: frozen(raw) for name, raw in given.items()}, features)
 
     def put_item(self, item: str, attributes: Mapping[str, Any] | None = None) -> None:
         """Add an item, or give one other attributes: a price changes. What was learned of the id stays."""
@@ -170,8 +174,9 @@ class Recommender:
     def put_items(self, items: Iterable[tuple[str, Mapping[str, Any] | None]]) -> None:
         """Add many items, or give them other attributes: pairs of id and attributes. All are taken, or none."""
         memo: ItemMemo = {}
-        described = [self._described_item(item, given, memo) for item, given in checked_pairs("items", items)]
-        self._shared.put_items(described, self._clock)
+        with collection_paused():
+            described = [self._described_item(item, given, memo) for item, given in checked_pairs("items", items)]
+            self._shared.put_items(described, self._clock)
 
     def remove_item(self, item: str) -> None:
         """Take an item out of the catalogue and forget what was learned of its id."""
@@ -316,10 +321,8 @@ class Recommender:
         """Where an item would stand for a user by other scores, each an array with a number for every `place`."""
         slot, catalogue = self._slot(item), self._shared.catalogue
         state = self._users.of(None if user is None else checked_id("user", user))
-        excluded = excluded_slots(catalogue, self._shared.encoder, None, None, None)
-        if self.schema.exclude_seen:
-            excluded[state.seen.slots()] = 1
-        return [Rank(*rank_by(own, catalogue.live(), excluded, slot)) for own in scores]
+        excluded = np.unique(state.seen.slots() if self.schema.exclude_seen else _NO_SLOTS)
+        return [Rank(*rank_by(own, catalogue.items.choices, excluded, slot)) for own in scores]
 
     def predict(
         self,
@@ -455,7 +458,7 @@ class Recommender:
         checked_id("item", item)
         if not attributes and (attributes is None or isinstance(attributes, Mapping)):
             return DescribedItem(item, {}, ())
-        if type(attributes) is not dict or any(type(name) is not str for name in attributes):
+        if type(attributes) is not dict:
             checked_names(f"item {item!r}", attributes)
         described = self._shared.encoder.describe_item(item, attributes, memo)
         return DescribedItem(item, {name: frozen(raw) for name, raw in attributes.items()}, described)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coldstream.arrays import Flags
-from coldstream.catalogue.catalogue import Catalogue, Layout, Savepoint
+from coldstream.catalogue.catalogue import AdmittedItem, Catalogue, Layout, Savepoint
 from coldstream.catalogue.combinations import entries_of
 from coldstream.catalogue.learning import EventBatch, learn_event, learn_events
 from coldstream.catalogue.negative_sampling import NegativeDraw
@@ -84,7 +84,7 @@ class SharedModel:
 
     def put_items(self, items: Iterable[DescribedItem], clock: Clock) -> None:
         """Add items, or give them other attributes."""
-        encoder, admit, catalogue = self.encoder, self.encoder.vocabulary.admit, self.catalogue
+        encoder, admit = self.encoder, self.encoder.vocabulary.admit
         id_field, keep = encoder.id_field("item"), encoder.history.last_item_features
         put = []
         for item, attributes, fields in items:
@@ -92,11 +92,9 @@ class SharedModel:
                 if own.entries is None:
                     own.entries = entries_of([(admit(own.field, value), weight) for value, weight in own.features])
             id_column = -1 if id_field is None else admit(id_field, item)
-            put.append((item, id_column, fields, attributes, keep(item, attributes)))
+            put.append(AdmittedItem(item, id_column, fields, attributes, keep(item, attributes)))
         self._start(clock)
-        for one in put:
-            catalogue.put(*one, clock.events)
-            catalogue.settle()  # after each, because many at once must lead to the same order as one by one
+        self.catalogue.put_all(put, clock.events)
         self.encoder.vocabulary.commit()
 
     def remove_item(self, item: str, clock: Clock) -> None:
@@ -152,7 +150,7 @@ class SharedModel:
             id_column = -1 if field is None else self.encoder.vocabulary.admit(field, event.item)
             self._start(clock)
             kept = self.encoder.history.last_item_features(event.item, {})
-            self.catalogue.put(event.item, id_column, (), {}, kept, clock.events)
+            self.catalogue.put(AdmittedItem(event.item, id_column, (), {}, kept), clock.events)
         return columns, [weight for _, _, weight in features], self.catalogue.slot(event.item)
 
     def commit(self) -> None:

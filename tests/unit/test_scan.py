@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from coldstream import Categories, Category, Event, Id, InvalidInput, Number, Recommender, Schema
-from coldstream.scoring.scan import BLOCK
+from coldstream.scoring.blocks import BLOCK
 from coldstream.scoring.scorer import _MOST_SUMS
 
 ITEMS = 2 * BLOCK + 77  # three blocks, of which the last is neither full nor a multiple of eight

@@ -1,6 +1,7 @@
 """The items there are, and what they bring."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,13 +15,16 @@ from coldstream.catalogue.neighbours import restored, take_out, with_room, with_
 from coldstream.catalogue.neighbours import state as neighbours_state
 from coldstream.catalogue.scan_order import ScanOrder
 from coldstream.catalogue.shapes import Items, Neighbours, ScanRows, Trends, UserHistory
-from coldstream.catalogue.trends import enter, leave, value_at
+from coldstream.catalogue.trends import enter, enter_all, leave, value_at
 from coldstream.features.encoder import ItemAttribute
 from coldstream.features.history import LastItemFeatures
 from coldstream.features.sparse import Sparse
 from coldstream.model.compiled import kernel, unchecked_entry
 
 _count_choice, _enter = unchecked_entry(count_choice), unchecked_entry(enter)
+
+
+_NO_ATTRIBUTES: Mapping[str, Any] = MappingProxyType({})
 
 
 class Layout(NamedTuple):
@@ -30,6 +34,16 @@ class Layout(NamedTuple):
     """Those whose values are categories: one number of a combination per item."""
     numbers: tuple[int, ...]
     """Those whose values are plain numbers: one number per item."""
+
+
+class AdmittedItem(NamedTuple):
+    """An item whose features have columns."""
+
+    item: str
+    id_column: int
+    fields: Sequence[ItemAttribute]
+    attributes: Mapping[str, Any]
+    last_item_features: LastItemFeatures
 
 
 class Savepoint(NamedTuple):
@@ -112,16 +126,58 @@ class Catalogue:
 
     # What changes
 
-    def put(
-        self,
-        item: str,
-        id_column: int,
-        fields: Sequence[ItemAttribute],
-        attributes: Mapping[str, Any],
-        last_item_features: LastItemFeatures,
-        clock: int,
-    ) -> int:
+    def put_all(self, items: Sequence[AdmittedItem], clock: int) -> None:
+        """Put items, as if one by one and with `settle` after each. Those that are all new are written in one go."""
+        names = [one.item for one in items]
+        if len(items) > 1 and len(set(names)) == len(names) and self._live.isdisjoint(names):
+            id_columns = np.array([one.id_column for one in items], np.int32)
+            if self._order.stays_settled(id_columns):
+                self._add_all(items, id_columns, clock)
+                return
+        for one in items:
+            self.put(one, clock)
+            self.settle()
+
+    def _add_all(self, items: Sequence[AdmittedItem], id_columns: Integers, clock: int) -> None:
+        """Add items, none of which is live or comes twice, and which leave the scan in order."""
+        known, count = self._slots, len(items)
+        new = [one.item for one in items if one.item not in known]
+        self._slots.update(zip(new, range(len(self.ids), len(self.ids) + len(new)), strict=True))
+        self.ids += new
+        self.attributes += [_NO_ATTRIBUTES] * len(new)
+        self.last_item_features += [()] * len(new)
+        self._make_room_for_slots(len(self.ids))
+        slots = np.array([known[one.item] for one in items], np.int32)
+        first = self._order.append_all(slots, id_columns)
+        rows, last = self._order.rows, first + count
+        combination = [[EMPTY] * count for _ in self._layout.categories]
+        number = [[0.0] * count for _ in self._layout.numbers]
+        kinds, table, number_column = self._field_kinds, self._combinations, self._number_column.tolist()
+        for at, one in enumerate(items):
+            for own in one.fields:
+                is_number, place = kinds[own.field]
+                assert own.entries is not None, "its features were admitted"
+                if is_number:
+                    number_column[place], number[place][at] = own.entries[0]
+                else:
+                    own.combination = combination[place][at] = table.take_again(own.combination, own.entries)
+        for slot, one in zip(slots.tolist(), items, strict=True):
+            self.attributes[slot], self.last_item_features[slot] = one.attributes, one.last_item_features
+        self._number_column[:] = number_column
+        for place, numbers in enumerate(combination):
+            rows.combination[place, first:last] = numbers
+        for place, values in enumerate(number):
+            rows.number[place, first:last] = values
+        self._choices[slots], self._registered_at[slots] = 0, np.arange(self.arrivals, self.arrivals + count)
+        self._live.update(one.item for one in items)
+        self.arrivals += count
+        enter_all(self._trends, rows, first, last, clock)
+        self.changes += 1
+        self._items = None
+
+    def put(self, one: AdmittedItem, clock: int) -> int:
         """Add an item, or give it other attributes; its slot."""
+        item, id_column, fields, attributes, last_item_features = one
         slot = self._slots.get(item)
         if slot is None:
             slot = self._new_slot(item)
@@ -256,7 +312,8 @@ class Catalogue:
             if is_number:
                 self._number_column[place], rows.number[place, position] = own.entries[0]
             else:
-                rows.combination[place, position] = table.take(own.entries)
+                own.combination = table.take_again(own.combination, own.entries)
+                rows.combination[place, position] = own.combination
 
     def _undescribe(self, position: int) -> None:
         """Forget a live item's attributes."""
@@ -390,16 +447,19 @@ class Catalogue:
     def _new_slot(self, item: str) -> int:
         slot = self._slots[item] = len(self.ids)
         self.ids.append(item)
-        self.attributes.append({})
+        self.attributes.append(_NO_ATTRIBUTES)
         self.last_item_features.append(())
-        if slot >= len(self._choices):
-            self._choices = grown(self._choices, slot + 1, -1)
-            self._registered_at = grown(self._registered_at, slot + 1)
-            self._marked = grown(self._marked, slot + 1)
-            self._order.position = grown(self._order.position, slot + 1, -1)
-            self._neighbours = with_slots(self._neighbours, len(self._choices))
+        self._make_room_for_slots(slot + 1)
         self._registered_at[slot] = 0
         return slot
+
+    def _make_room_for_slots(self, slots: int) -> None:
+        if slots > len(self._choices):
+            self._choices = grown(self._choices, slots, -1)
+            self._registered_at = grown(self._registered_at, slots)
+            self._marked = grown(self._marked, slots)
+            self._order.position = grown(self._order.position, slots, -1)
+            self._neighbours = with_slots(self._neighbours, len(self._choices))
 
 
 def _kinds(layout: Layout) -> dict[int, tuple[bool, int]]:

@@ -48,6 +48,13 @@ class CombinationTable:
         self._holders[number] += 1
         return number
 
+    def take_again(self, number: int, entries: Entries) -> int:
+        """The same for entries that had a number once, which is not looked up if it is theirs still."""
+        if number >= 0 and self._entries[number] is entries:
+            self._holders[number] += 1
+            return number
+        return self.take(entries)
+
     def drop(self, number: int) -> None:
         """One item less has this combination."""
         self._holders[number] -= 1
@@ -159,4 +166,4 @@ class CombinationTable:
 def entries_of(features: Sequence[tuple[int, float]]) -> Entries:
     """Features of one field as a combination. Values as float32 has them: what is stored is what is compared."""
     entries = [(column, value if value == 1.0 else float(np.float32(value))) for column, value in features]
-    return tuple(entries) if len(entries) == 1 else tuple(sorted(entries))
+    return (entries[0],) if len(entries) == 1 else tuple(sorted(entries))

@@ -1,6 +1,7 @@
 """The order of the scan: the live items by position, with all that a scan reads of them side by side."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from coldstream.arrays import Integers, grown
 from coldstream.catalogue.shapes import ScanRows
@@ -40,6 +41,28 @@ class ScanOrder:
         self.out_of_order += bool(position and rows.id_column[position - 1] > id_column)
         self.count += 1
         return position
+
+    def append_all(self, slots: Integers, id_columns: Integers) -> int:
+        """Several more, of which none makes a sort due (see `stays_settled`); the position of the first."""
+        first, last = self.count, self.count + len(slots)
+        if last > self._room():
+            self.make_room(last)
+        self.position = grown(self.position, int(slots.max(initial=-1)) + 1, -1)
+        self.position[slots] = np.arange(first, last, dtype=np.int32)
+        self.rows.slot[first:last], self.rows.id_column[first:last] = slots, id_columns
+        self.out_of_order += int(self._descents(id_columns).sum())
+        self.count = last
+        return first
+
+    def stays_settled(self, id_columns: Integers) -> bool:
+        """Whether items with these columns can be appended one by one without making a sort due in between."""
+        disorder = self.out_of_order + np.cumsum(self._descents(id_columns))
+        most = _SOME + (self.count + 1 + np.arange(len(id_columns))) // 8
+        return bool((disorder <= most).all())
+
+    def _descents(self, id_columns: Integers) -> NDArray[np.bool_]:
+        before = self.rows.id_column[self.count - 1] if self.count else -1
+        return np.diff(id_columns, prepend=np.int32(before)) < 0
 
     def remove(self, slot: int) -> None:
         """One less; the last one takes its place."""

@@ -52,6 +52,16 @@ def enter(trends: Trends, rows: ScanRows, position: int, clock: int) -> None:
     trends.unchosen_total[0] += 1.0
 
 
+def enter_all(trends: Trends, rows: ScanRows, first: int, last: int, clock: int) -> None:
+    """Items come at positions from `first` on and before `last`, unchosen."""
+    rows.level[:, first:last] = NO_COUNT
+    rows.counted_at[first:last], rows.unchosen[first:last] = clock, 1.0
+    total = float(trends.unchosen_total[0])
+    for _ in range(first, last):  # rounded after each, as when they come one by one
+        total += 1.0
+    trends.unchosen_total[0] = total
+
+
 @kernel
 def leave(trends: Trends, rows: ScanRows, position: int, clock: int) -> None:
     """An item goes, or is unchosen no longer."""

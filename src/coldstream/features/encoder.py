@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from coldstream.arrays import plain
 from coldstream.errors import InvalidInput, shown
-from coldstream.events.event import checked_text
+from coldstream.events.event import checked_names, checked_text
 from coldstream.features.encoded_user import EncodedUser
 from coldstream.features.fields import (
     TIME_PARTS,
@@ -35,13 +35,15 @@ from coldstream.features.vocabulary import Vocabulary
 class ItemAttribute:
     """An item's value in one field, and the features it makes. Items that have the same share it while they are put."""
 
-    __slots__ = ("entries", "features", "field")
+    __slots__ = ("combination", "entries", "features", "field")
 
     def __init__(self, field: int, features: Named) -> None:
         self.field = field
         self.features = features
         self.entries: tuple[tuple[int, float], ...] | None = None
         """Columns and values of the features, once they are admitted."""
+        self.combination = -1
+        """The number that its entries had as a combination when it was put last; they may have another by now."""
 
 
 ItemMemo: TypeAlias = dict[int, dict[Any, ItemAttribute]]
@@ -101,19 +103,19 @@ class Encoder:
             raw = attributes[name]
             kind = type(raw)
             value = raw if kind is str or kind is bool else tuple(raw) if kind is list or kind is tuple else None
-            own = memo.setdefault(number, {})
             try:
-                attribute = own.get(value) if value is not None else None
+                attribute = None if value is None or number not in memo else memo[number].get(value)
             except TypeError:  # a list of what has no hash: `features` knows what to say of it
                 attribute = None
             if attribute is None:
                 attribute = ItemAttribute(number, _features(f"item {item!r}", name, field, raw))
                 # Numbers are not kept, nor looked for: there are too many of them, and 1 is equal to True.
                 if kind is str or kind is bool or (value is not None and all(type(one) is str for one in value)):
-                    own[value] = attribute
+                    memo.setdefault(number, {})[value] = attribute
             if attribute.features:
                 described.append(attribute)
         if found < len(attributes):
+            checked_names(f"item {item!r}", attributes)
             name = next(name for name in attributes if name not in self._item)
             raise _unknown(f"item {item!r}", name, attributes[name], self._item)
         return described
@@ -172,8 +174,7 @@ class Encoder:
 
     def admit_columns(self, features: Features) -> list[int]:
         """The columns of named features; what is new gets one."""
-        admit = self.vocabulary.admit
-        return [admit(field, value) for field, value, _ in features]
+        return self.vocabulary.admit_all(features)
 
     def encode(self, features: Features) -> Sparse:
         """The sparse vector of named features; what is unknown is left out."""
@@ -184,8 +185,7 @@ class Encoder:
         return continued(user.column, user.value, *self._known(features))
 
     def _known(self, features: Features) -> tuple[list[int], list[float]]:
-        find = self.vocabulary.find
-        columns = [find(field, value) for field, value, _ in features]
+        columns = self.vocabulary.find_all(features)
         if None in columns:
             features = [feature for feature, column in zip(features, columns, strict=True) if column is not None]
         return [column for column in columns if column is not None], [weight for _, _, weight in features]

@@ -2,8 +2,8 @@
 
 import heapq
 from array import array
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, cast
 
 
 class Admission(NamedTuple):
@@ -70,9 +70,21 @@ class Vocabulary:
         self._uncommitted.append(Admission(column, field, value, appended))
         return column
 
+    def admit_all(self, features: Sequence[tuple[int, str, float]]) -> list[int]:
+        """The columns of features, new or known; what they weigh does not matter."""
+        columns = self.find_all(features)
+        if None in columns:
+            return [self.admit(field, value) for field, value, _ in features]
+        return cast(list[int], columns)
+
     def find(self, field: int, value: str) -> int | None:
         """The column of a known feature."""
         return self._columns[field].get(value)
+
+    def find_all(self, features: Sequence[tuple[int, str, float]]) -> list[int | None]:
+        """The columns of features, None for those that are not known; what they weigh does not matter."""
+        columns = self._columns
+        return [columns[field].get(value) for field, value, _ in features]
 
     def owner(self, column: int) -> tuple[str, str]:
         """The field's name and the value that a column stands for."""

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coldstream.arrays import Doubles, Flags, Floats, Integers, Longs
+from coldstream.arrays import Doubles, Floats, Integers, Longs
 from coldstream.catalogue.shapes import Items
 from coldstream.model.compiled import inlined, kernel
 
@@ -135,13 +135,21 @@ def _sink(heap: Heap, first: int, size: int, key: float, registered_at: int, pos
 
 
 @kernel
-def rank_by(scores: Doubles, live: Integers, excluded: Flags, slot: int) -> tuple[float, int]:
-    """The rank of a live item by numbers per slot of which the highest is the best; itself it is never excluded."""
-    better = equal = candidates = 0
-    for position in range(len(live)):
-        other = live[position]
-        if other != slot and not excluded[other]:
-            better += int(scores[other] > scores[slot])
-            equal += int(scores[other] == scores[slot])
-            candidates += 1
-    return better + 0.5 * equal, candidates + 1
+def rank_by(scores: Doubles, choices: Integers, excluded: Integers, slot: int) -> tuple[float, int]:
+    """The rank of a live item by numbers per slot of which the highest is the best; itself it is never excluded.
+
+    Live are the slots whose choices are counted. `excluded` has slots of others, each once.
+    """
+    own, better, equal, candidates = scores[slot], 0, 0, 0
+    for other in range(len(scores)):
+        live = choices[other] >= 0
+        candidates += int(live)
+        better += int(live and scores[other] > own)
+        equal += int(live and scores[other] == own)
+    for n in range(len(excluded)):
+        other = excluded[n]
+        if choices[other] >= 0 and other != slot:
+            candidates -= 1
+            better -= int(scores[other] > own)
+            equal -= int(scores[other] == own)
+    return better + 0.5 * (equal - 1), candidates
