@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # Data sets live outside the repository; tests that need one say so when it is missing.
 export COLDSTREAM_DATA ?= $(abspath ../shared/data)
 
-.PHONY: run test postgres chromium screenshots check lint types layers bench paper results lock clean
+.PHONY: run test torture postgres chromium screenshots check lint types layers bench paper results lock clean
 .DEFAULT_GOAL := help
 
 help:  ## What there is to make
@@ -47,6 +47,9 @@ bench: $(READY)  ## Measure speed and memory; ratios are taken within one run
 	@$(BIN)/python benchmarks/core.py
 	@$(BIN)/python benchmarks/growth.py
 	@$(BIN)/python benchmarks/service.py
+
+torture: $(READY) postgres  ## A thousand kills on both stores and 100,000 odd requests: half an hour, not part of the tests
+	@$(BIN)/python tests/torture
 
 screenshots: $(READY) chromium  ## The pictures of the page in the documentation
 	$(BIN)/python tests/end_to_end/browser.py docs/images

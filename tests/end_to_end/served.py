@@ -92,7 +92,12 @@ class Served:
         self.text: list[str] = []
         self._news, self._ended = Condition(), False
         self._clients: list[Client] = []
-        self._process = subprocess.Popen(
+        self._process = self._started(arguments, folder)
+        self._reader = Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _started(self, arguments: tuple[object, ...], folder: Path) -> "subprocess.Popen[str]":
+        return subprocess.Popen(
             [sys.executable, "-m", "coldstream", "serve", "--port", "0", *map(str, arguments)],
             env=os.environ | {"TMPDIR": str(folder)},
             stdin=subprocess.DEVNULL,
@@ -100,8 +105,6 @@ class Served:
             stderr=subprocess.PIPE,
             text=True,
         )
-        self._reader = Thread(target=self._read, daemon=True)
-        self._reader.start()
 
     @property
     def pid(self) -> int:
@@ -207,7 +210,10 @@ class Home:
     def serve(self, *arguments: object) -> Served:
         """A server on this store, with a small model, so that it is quick."""
         small = ("--set", "factors=4", "--set", "negatives=5")
-        return Served("--schema", self.schema, *self.flags, *small, *arguments, folder=self._temporary)
+        return self._served("--schema", self.schema, *self.flags, *small, *arguments)
+
+    def _served(self, *arguments: object) -> Served:
+        return Served(*arguments, folder=self._temporary)
 
     def rest(self) -> None:
         """Come back when the database is done with what a killed server asked for last: it may commit that still."""

@@ -26,11 +26,12 @@ def test_on_postgresql_what_was_acknowledged_survives_50_kills(request: pytest.F
     survive(homes(request, POSTGRES, tmp_path), random.Random(2))
 
 
-def survive(home: Home, chance: random.Random) -> None:
+def survive(home: Home, chance: random.Random, rounds: int = ROUNDS) -> list[Customer]:
+    """Kill a service so often; the customers, and what they were promised."""
     customers = [Customer(f"customer{n}") for n in range(CUSTOMERS)]
     twin, in_the_making = Twin(), 0
     lines: dict[int, dict[str, Any]] = {}
-    for number in range(ROUNDS):
+    for number in range(rounds):
         with home.serve(*SETTINGS) as server:
             known, left = set(event_ids(lines)), home.half_written()
             if number % 5 == 4:  # while it recovers, and in its first moments
@@ -50,8 +51,9 @@ def survive(home: Home, chance: random.Random) -> None:
         assert {position: lines[position] for position in before} == before
         check_promises(customers, lines)
         check_snapshots(home, twin, lines)
-    assert in_the_making > ROUNDS // 10
+    assert in_the_making > rounds // 10
     end(home, customers, twin, lines)
+    return customers
 
 
 def check_start(server: Served, lines: dict[int, dict[str, Any]]) -> None:

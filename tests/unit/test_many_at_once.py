@@ -1,5 +1,6 @@
 """Many at once: the same bits as one by one, and all of them or none."""
 
+import gc
 import math
 
 import numpy as np
@@ -141,3 +142,34 @@ def test_items_put_at_once_are_those_put_one_by_one() -> None:
         one_by_one.put_item(item, attributes)
     many.put_items(rows)
     assert bits(one_by_one) == bits(many)
+
+
+@pytest.mark.parametrize("removed", [0, 5, 76, 77, 78, 79, 80, 81, 82, 120])
+def test_many_items_lead_to_the_bits_of_one_by_one_where_a_sort_of_the_scan_is_due(removed: int) -> None:
+    """Removing items disorders the scan; a sort is due in the middle of what comes next, or not at all."""
+    one_by_one, many = small(), small()
+    coming = [(f"n{n}", {"genre": [f"g{n % 6}", "g1"], "price": n / 7} if n % 3 else {}) for n in range(150)]
+    coming += [("n3", {"price": 4}), ("i2", {"genre": ["g9"]})]
+    for recommender in (one_by_one, many):
+        recommender.put_items((f"old{n}", {"price": n}) for n in range(130))
+        for n in range(removed):
+            recommender.remove_item(f"old{n}")
+    for item, attributes in coming:
+        one_by_one.put_item(item, attributes)
+    many.put_items(coming[:150])
+    many.put_items(coming[150:])
+    assert bits(one_by_one) == bits(many)
+    assert [one_by_one.item(item) for item in one_by_one.items()] == [many.item(item) for item in many.items()]
+
+
+def test_the_search_for_garbage_goes_on_after_many_were_put() -> None:
+    assert gc.isenabled()
+    with pytest.raises(InvalidInput):
+        small().put_items([("a", {"price": "dear"})])
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        small()
+        assert not gc.isenabled()
+    finally:
+        gc.enable()

@@ -18,6 +18,7 @@ def warm_up(schema: Schema, hyperparameters: Hyperparameters) -> None:
     examples = {field.name: _example(field) for field in schema.item}
     attributes = {name: raw for name, raw in examples.items() if raw is not None}
     recommender.put_items((f"item {number}", attributes) for number in range(_ITEMS))
+    recommender.put_item("one more", attributes)
     for number in range(3):
         event = Event("user", f"item {number}", 0.0)
         ranks = evaluation.test(recommender, event)
