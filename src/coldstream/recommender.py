@@ -390,7 +390,8 @@ class Recommender:
             if type(position) is not int or position <= last:
                 raise InvalidInput(f"position must be a whole number beyond {last}, got {shown(position)}")
             last = position
-        self._clock = learn_or_observe(self._shared, self._users, events, self._clock)
+        with collection_paused():
+            self._clock = learn_or_observe(self._shared, self._users, events, self._clock)
 
     def _learn_many(self, events: Iterable[Event]) -> None:
         given = checked_events(events)
@@ -398,7 +399,8 @@ class Recommender:
         for event in given:
             if event.context:
                 coming |= self.check_event(event, coming)
-        self._clock = learn_all(self._shared, self._users, given, self._clock)
+        with collection_paused():
+            self._clock = learn_all(self._shared, self._users, given, self._clock)
 
     def _checked_position(self, position: int | None) -> int | None:
         if position is not None and (isinstance(position, bool) or not isinstance(position, int)):
