@@ -1,11 +1,12 @@
-"""What the examples in the documentation may take for granted."""
+"""Where the examples in the documentation run."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 
 @pytest.fixture(autouse=True)
-def _a_path_to_save_to(doctest_namespace: dict[str, Any], tmp_path: Path) -> None:
-    doctest_namespace["path"] = tmp_path / "snapshot"
+def _an_empty_folder(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An example takes nothing for granted that somebody who pastes it would not have."""
+    if isinstance(request.node, pytest.DoctestItem):
+        monkeypatch.chdir(tmp_path)

@@ -87,6 +87,8 @@ def pictures(folder: Path) -> None:
             page.get_by_test_id("recommend").click()
             page.get_by_test_id("why-button").first.click()
             page.get_by_test_id("why").wait_for()
+            page.set_viewport_size({"width": 1280, "height": 1200})  # the whole section, or its end is not painted
+            page.wait_for_timeout(1000)
             page.locator("section", has=page.get_by_test_id("try")).screenshot(path=folder / "try-it.png")
             phone = opened.new_page(viewport={"width": 360, "height": 780}, color_scheme="dark")
             phone.goto(demo.address)

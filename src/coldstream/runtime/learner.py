@@ -1,6 +1,6 @@
 """What is known, as far as a log has brought it. A line means the same whether it is new or replayed."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,9 @@ LONGEST_PIECE = 4096
 EVALUATION = "examination"
 """The live evaluation's key there: the one that snapshots on disk have."""
 
+CURVES = "curves"
+"""The key there of the page's curves."""
+
 
 class Learner:
     """A recommender, its live evaluation, and the position in the log up to which both know everything."""
@@ -49,6 +52,8 @@ class Learner:
         self.recommender = recommender
         self.evaluation = evaluation
         self.position = position
+        self.curves: Callable[[], str] = str
+        """The page's curves, as a text that snapshots carry. Nothing here reads it, and nothing learned depends on it."""
         self.passed_over: list[Saved] = []
         """Newer snapshots than the one it was loaded from, which cannot be used."""
 
@@ -135,7 +140,7 @@ class Learner:
         """Everything, in copies of its own."""
         document, arrays = self.recommender.state()
         evaluated, evaluated_arrays = self.evaluation.state()
-        own = {"position": self.position, "declared": self.declared.document(), EVALUATION: evaluated}
+        own = {"position": self.position, "declared": self.declared.document(), EVALUATION: evaluated, CURVES: self.curves()}
         return {**document, OWN: own}, arrays | {f"{OWN}.{name}": array for name, array in evaluated_arrays.items()}
 
     @classmethod
@@ -147,10 +152,13 @@ class Learner:
             own: Mapping[str, Any] = document[OWN]
             evaluated = {name.partition(".")[2]: array for name, array in arrays.items() if name.startswith(f"{OWN}.")}
             evaluation = LiveEvaluation.from_state(own[EVALUATION], evaluated)
-            return cls(Schema.from_document(own["declared"]), recommender, evaluation, int(own["position"]))
+            learner = cls(Schema.from_document(own["declared"]), recommender, evaluation, int(own["position"]))
+            curves = str(own.get(CURVES, ""))
         except NOT_WHAT_IT_SHOULD_BE as error:
             message = f"snapshot {path.name!r} was not taken by a service ({error!r}); use an older one"
             raise InvalidSnapshot(message) from error
+        learner.curves = lambda: curves
+        return learner
 
 
 def save(path: Path, state: State) -> None:

@@ -58,6 +58,7 @@ _FACTS = {
     "features": 8_120,
     "factors": 40,
     "parameters_bytes": 1_331_680,
+    "process_bytes": 488_200_000,
 }
 
 EXAMPLES: dict[str, Example] = {
@@ -99,6 +100,6 @@ EXAMPLES: dict[str, Example] = {
     "evaluation": Example(None, _EVALUATION),
     "metrics": Example(None, "# HELP coldstream_events Events that were learned.\ncoldstream_events 4.0\n"),
     "snapshot": Example(None, {"number": 2, "position": 5}),
-    "health": Example(None, {"status": "ok", "version": "0.1.0", "store": "works"}),
+    "health": Example(None, {"status": "ok", "version": "0.1.0", "store": "works", "starting": None}),
     "ready": Example(None, {"position": 5}),
 }

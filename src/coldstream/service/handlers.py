@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from msgspec import UNSET
+
 from coldstream.config import PRESETS
 from coldstream.features.schema import SIDES
 from coldstream.inspection import searched
@@ -12,7 +14,8 @@ from coldstream.model.explanation import Explanation
 from coldstream.runtime.checks import Refused
 from coldstream.runtime.records import Interaction, ItemPut, ItemRemoved, Record, UserPut
 from coldstream.scoring.requests import EncodedRequest
-from coldstream.service import messages
+from coldstream.service import live_messages, messages
+from coldstream.service.process_memory import resident_bytes
 from coldstream.service.service import VERSION, Service
 
 # Recommend, and why
@@ -36,11 +39,21 @@ async def recommend(service: Service, request: messages.RecommendRequest, _: str
         )
 
     best = await service.batcher.recommend(recommender, encode)
-    if not request.explain:
+    if not request.explain and not request.describe:
         return messages.RecommendResponse([messages.Recommended(item, score) for item, score in best])
-    why = (messages.ExplainRequest(item, request.user, request.context, now, request.attributes) for item, _ in best)
-    terms = [_terms(_explained(service, one)) for one in why]
-    return messages.RecommendResponse([messages.Recommended(*one, own) for one, own in zip(best, terms, strict=True)])
+    known = [_described(service, item) if request.describe else UNSET for item, _ in best]
+    if not request.explain:
+        described = zip(best, known, strict=True)
+        return messages.RecommendResponse([messages.Recommended(*one, attributes=own) for one, own in described])
+    asked = (messages.ExplainRequest(item, request.user, request.context, now, request.attributes) for item, _ in best)
+    terms = [_terms(_explained(service, one)) for one in asked]
+    answers = zip(best, terms, known, strict=True)
+    return messages.RecommendResponse([messages.Recommended(*one, why, own) for one, why, own in answers])
+
+
+def _described(service: Service, item: str) -> dict[str, Any]:
+    """The attributes of an item that was recommended, and that may have been removed since."""
+    return service.recommender.item(item) if service.recommender.has_item(item) else {}
 
 
 def explain(service: Service, request: messages.ExplainRequest, _: str) -> messages.Explanation:
@@ -183,10 +196,10 @@ def schema(service: Service, _: None, __: str) -> dict[str, Any]:
     return document
 
 
-def live(service: Service, request: messages.LiveQuery, _: str) -> messages.LiveResponse:
+def live(service: Service, request: live_messages.LiveQuery, _: str) -> live_messages.LiveResponse:
     """How the service fared since a sample, for the page."""
     evaluation, live_samples = service.learner.evaluation, service.live_samples
-    return messages.LiveResponse(
+    return live_messages.LiveResponse(
         _facts(service),
         evaluation.top,
         evaluation.window,
@@ -195,22 +208,24 @@ def live(service: Service, request: messages.LiveQuery, _: str) -> messages.Live
     )
 
 
-def _facts(service: Service) -> messages.ServiceFacts:
+def _facts(service: Service) -> live_messages.ServiceFacts:
     writer, size, hyperparameters = service.writer, service.recommender.size, service.recommender.hyperparameters
     newest = writer.snapshots.newest
     preset = next((name for name, known in PRESETS.items() if known == hyperparameters), "of its own")
-    return messages.ServiceFacts(
+    return live_messages.ServiceFacts(
         version=VERSION,
         ready=service.ready,
         store="works" if writer.store_works else "unavailable",
         position=service.learner.position,
-        snapshot=newest and messages.NewestSnapshot(newest.number, newest.position, round(writer.snapshots.seconds_ago, 1)),
+        snapshot=newest
+        and live_messages.NewestSnapshot(newest.number, newest.position, round(writer.snapshots.seconds_ago, 1)),
         preset=preset,
         items=size.items,
         users=size.users,
         features=size.features,
         factors=hyperparameters.factors,
         parameters_bytes=4 * size.features * (hyperparameters.factors + 1),
+        process_bytes=resident_bytes(),
     )
 
 
@@ -240,9 +255,11 @@ def metrics(service: Service, _: None, __: str) -> bytes:
 
 
 def health(service: Service, _: None, __: str) -> messages.Health:
-    """Whether the process is alive."""
+    """Whether the process is alive, and how far it has come while it starts."""
     works = not service.ready or service.writer.store_works
-    return messages.Health("ok" if works else "degraded", VERSION, "works" if works else "unavailable")
+    began = service.start_up
+    start = None if began is None else messages.Starting(began.phase, round(began.seconds, 1))
+    return messages.Health("ok" if works else "degraded", VERSION, "works" if works else "unavailable", start)
 
 
 def ready(service: Service, _: None, __: str) -> messages.Ready:

@@ -32,30 +32,38 @@ class Attributes(Struct, frozen=True, forbid_unknown_fields=True):
     """The attributes of a user or an item; those that are left out are unknown."""
 
     attributes: Fields = {}
+    """Field → value, as the schema declares them: a text, a number, true/false, or a list of them for a set."""
 
 
 class NewItem(Struct, frozen=True, forbid_unknown_fields=True):
     """An item and its attributes."""
 
     id: Name
+    """Your own name of the item."""
     attributes: Fields = {}
+    """Field → value, as the schema declares the item's; those that are left out are unknown."""
 
 
 class NewUser(Struct, frozen=True, forbid_unknown_fields=True):
     """A user and their attributes."""
 
     id: Name
+    """Your own name of the user."""
     attributes: Fields = {}
+    """Field → value, as the schema declares the user's; those that are left out are unknown."""
 
 
 class NewEvent(Struct, frozen=True, forbid_unknown_fields=True):
     """A user chose an item."""
 
     user: Name
+    """Who chose; one that nobody put is new."""
     item: Name
+    """What was chosen; one that nobody put is new."""
     time: Time | None = None
     """When; now, if left out."""
     context: Fields = {}
+    """Field → value: the circumstances. What the schema does not declare is admitted, unless it says otherwise."""
     event_id: Name | None = None
     """A name of your own for the event: sent again under the same name, it is learned once."""
 
@@ -71,7 +79,9 @@ class RecommendRequest(Struct, frozen=True, forbid_unknown_fields=True):
     user: Name | None = None
     """May be unknown, or left out: a visitor of whom nothing is known."""
     n: Annotated[int, Meta(ge=1, le=MOST_ITEMS)] = 10
+    """How many items to give at most."""
     context: Fields = {}
+    """Field → value: the circumstances in which they are asked for."""
     time: Time | None = None
     """When; now, if left out."""
     attributes: Fields | None = None
@@ -79,263 +89,271 @@ class RecommendRequest(Struct, frozen=True, forbid_unknown_fields=True):
     exclude_seen: bool | None = None
     """Whether to leave out what the user had; as the schema says, if left out."""
     allow: Filter | None = None
-    """Recommend only these."""
+    """Ids of items: recommend none but these. Unknown ones count for nothing; an empty list allows nothing."""
     deny: Filter | None = None
-    """Do not recommend these."""
+    """Ids of items: do not recommend these, even where `allow` has them. Unknown ones count for nothing."""
     where: Fields | None = None
-    """Recommend only items with these attributes; of a list, any value will do."""
+    """Item field → value or list of values. An item has to meet every field; of a list any value will do, of a set too.
+    Numbers can be filtered by where the schema divides them into bins: those in the bin of the value are meant."""
     explain: bool = False
     """Whether to say why, for every item."""
+    describe: bool = False
+    """Whether to give the attributes of every item."""
 
 
 class ExplainRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """One item for one user in one context."""
 
     item: Name
+    """The item whose score is explained."""
     user: Name | None = None
+    """For whom; may be unknown, or left out."""
     context: Fields = {}
+    """Field → value: the circumstances."""
     time: Time | None = None
+    """When; now, if left out."""
     attributes: Fields | None = None
+    """Of the user, for this call only."""
 
 
 class Term(Struct, frozen=True):
     """One addend of a score: no features for the intercept, one for a weight, two for an interaction."""
 
     features: list[str]
+    """The features that it is of, such as `item.genre=jazz`."""
     value: float
+    """What it adds to the score."""
 
 
 class Explanation(Struct, frozen=True):
     """A score and the terms that add up to it, the weightiest first."""
 
     score: float
+    """The score, as /recommend gives it."""
     terms: list[Term]
+    """They add up to the score."""
 
 
 class Recommended(Struct, frozen=True):
     """An item and its score."""
 
     item: str
+    """Its id."""
     score: float
+    """The higher, the better; only differences within one answer mean something."""
     why: list[Term] | UnsetType = UNSET
+    """The terms that add up to the score, the weightiest first; where `explain` is true."""
+    attributes: dict[str, Any] | UnsetType = UNSET
+    """As they were put; where `describe` is true."""
 
 
 class RecommendResponse(Struct, frozen=True):
     """The best items, best first."""
 
     items: list[Recommended]
+    """At most n; fewer where no more are left after filtering."""
 
 
 class Described(Struct, frozen=True):
     """An item or a user, as it was put."""
 
     id: str
+    """Its id."""
     attributes: dict[str, Any]
+    """Field → value, as they were put last."""
 
 
 class Written(Struct, frozen=True):
     """How many records were taken, and where the log stands after the last of them."""
 
     written: int
+    """How many records were taken."""
     position: int
+    """Where the log stands after the last of them."""
 
 
 class Learned(Struct, frozen=True):
     """How many events were learned, how many had been before, and where the log stands after the last of them."""
 
     learned: int
+    """How many events are new: logged, and learned."""
     duplicates: int
+    """How many had an event_id that was learned before, and changed nothing."""
     position: int
+    """Where the log stands after the last of them."""
 
 
 class Forgotten(Struct, frozen=True):
     """Whether the person's lines are erased from the log by now; if not, they will be as soon as the store can."""
 
     erased: bool
+    """False where the store could not erase the lines yet; it is tried again until it is done."""
 
 
 class SnapshotTaken(Struct, frozen=True):
     """The number of a snapshot, and the position in the log that it stands for."""
 
     number: int
+    """Rises with every snapshot."""
     position: int
+    """The last line of the log that it knows."""
 
 
 class MethodMetrics(Struct, frozen=True):
     """recall@N/T and the mean percentile rank (0 is best, 50 is chance) in the window."""
 
     recall: float | None
+    """The share of the tested events whose item was among the first N; null before any was tested."""
     mpr: float | None
+    """Where their items stood on average, in percent of the catalogue: 0 is best, 50 is chance."""
 
 
 class EvaluationResponse(Struct, frozen=True):
     """How the recommender and its shadows did on the last T events, each ranked before it was learned."""
 
     top: int
+    """N of recall@N."""
     window: int
+    """T, the number of events that it looks back on."""
     events: int
+    """All events so far."""
     tested: int
+    """Those of them that were ranked before they were learned."""
     sampled: float | None
+    """The share of the window's events that were ranked."""
     new_users: float | None
+    """The share of the window's events that were a user's first."""
     new_items: float | None
+    """The share of the window's events that were an item's first."""
     methods: dict[str, MethodMetrics]
+    """By name: coldstream, popularity, recent_popularity."""
 
 
 class Search(Struct, frozen=True, forbid_unknown_fields=True):
     """What to look for, and how much of it to give."""
 
     search: Text = ""
+    """A text that they hold, whatever the case; empty for all."""
     limit: Annotated[int, Meta(ge=1, le=MOST_ITEMS)] = 20
+    """How many to give at most."""
     offset: Annotated[int, Meta(ge=0, le=2**53)] = 0
+    """How many to pass over first."""
 
 
 class FoundUsers(Struct, frozen=True):
     """Some users, and how many there are."""
 
     users: list[str]
+    """Their ids."""
     total: int
+    """How many hold the text."""
 
 
 class FoundFeatures(Struct, frozen=True):
     """Some features, and how many there are."""
 
     features: list[str]
+    """Their names, such as `item.genre=jazz`."""
     total: int
+    """How many hold the text."""
 
 
 class ListedItem(Struct, frozen=True):
     """An item, and how often it was chosen."""
 
     id: str
+    """Its id."""
     attributes: dict[str, Any]
+    """As they were put."""
     chosen: int
+    """How often it was chosen since the log began."""
 
 
 class FoundItems(Struct, frozen=True):
     """Some items, and how many there are."""
 
     items: list[ListedItem]
+    """With their attributes, in the order in which they came."""
     total: int
+    """How many hold the text."""
 
 
 class NearestQuery(Struct, frozen=True, forbid_unknown_fields=True):
     """A feature by its name."""
 
     feature: Annotated[str, Meta(min_length=1, max_length=4096)]
+    """Its name, such as `item.genre=jazz`."""
     n: Annotated[int, Meta(ge=1, le=MOST_ITEMS)] = 10
+    """How many to give at most."""
 
 
 class NearFeature(Struct, frozen=True):
     """A feature, and the cosine between its vector and that of another."""
 
     feature: str
+    """Its name."""
     similarity: float
+    """From −1 to 1; 1 is the same direction."""
 
 
 class NearestFeatures(Struct, frozen=True):
     """The features whose vectors point most nearly where that of one feature points."""
 
     feature: str
+    """The one that was asked about."""
     nearest: list[NearFeature]
+    """The nearest first."""
 
 
 class ChangedQuery(Struct, frozen=True, forbid_unknown_fields=True):
     """How many."""
 
     n: Annotated[int, Meta(ge=1, le=MOST_ITEMS)] = 10
+    """How many to give at most."""
 
 
 class ChangedFeature(Struct, frozen=True):
     """A feature, and how far its weight and vector have moved."""
 
     feature: str
+    """Its name."""
     change: float
+    """The distance between its parameters then and now."""
 
 
 class ChangedFeatures(Struct, frozen=True):
     """The features that have moved farthest in so many events."""
 
     since_events: int
+    """How many events ago they are compared with."""
     changed: list[ChangedFeature]
+    """The farthest first."""
 
 
-class LiveQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """The last sample that is known."""
+class Starting(Struct, frozen=True):
+    """A start that is not over yet."""
 
-    since: Annotated[int, Meta(ge=-1, le=2**53)] = -1
-
-
-class Sample(Struct, frozen=True):
-    """How the service stood at one moment."""
-
-    seq: int
-    time: float
-    events: int
-    events_per_second: float
-    recommendations_per_second: float
-    p50_ms: float | None
-    p99_ms: float | None
-    features: int
-    new_features: int
-    sampled: float | None
-    new_users: float | None
-    new_items: float | None
-    methods: dict[str, MethodMetrics]
-    penalties: dict[str, float]
-
-
-class Annotation(Struct, frozen=True):
-    """Something that happened, to be marked on the dashboard's curves: `drift` or `items`."""
-
-    seq: int
-    events: int
-    kind: str
-    text: str
-
-
-class NewestSnapshot(Struct, frozen=True):
-    """The newest snapshot."""
-
-    number: int
-    position: int
-    seconds_ago: float
-
-
-class ServiceFacts(Struct, frozen=True):
-    """What the service is, and how large."""
-
-    version: str
-    ready: bool
-    store: str
-    position: int
-    snapshot: NewestSnapshot | None
-    preset: str
-    items: int
-    users: int
-    features: int
-    factors: int
-    parameters_bytes: int
-
-
-class LiveResponse(Struct, frozen=True):
-    """How the service fared since a sample, for the page."""
-
-    service: ServiceFacts
-    top: int
-    window: int
-    samples: list[Sample]
-    marks: list[Annotation]
+    phase: str
+    """`recovering` while the log is read, then `compiling`."""
+    seconds: float
+    """How long the start has been going on; a first start on a machine takes about a minute."""
 
 
 class Health(Struct, frozen=True):
     """Whether the process is alive, and whether its store takes what is written."""
 
     status: str
+    """`ok`, or `degraded` where the store takes nothing."""
     version: str
+    """Of coldstream."""
     store: str
+    """`works` or `unavailable`."""
+    starting: Starting | None
+    """How far the start has come; null once it is over."""
 
 
 class Ready(Struct, frozen=True):
     """The service answers, and knows the log up to this position."""
 
     position: int
+    """The last line of the log that is learned."""

@@ -7,11 +7,14 @@ from typing import Any
 
 import msgspec
 
+from coldstream.service.descriptions import described
 from coldstream.service.examples import EXAMPLES, Example
 from coldstream.service.problems import ProblemDocument
 from coldstream.service.routes import Route
 
 _REFERENCE = "#/components/schemas/{name}"
+
+_KEY = "Where keys are set, the header `Authorization: Bearer KEY`; `coldstream keys add` makes one."
 
 _WHEN: dict[int, str] = {
     400: "The body is not JSON in UTF-8.",
@@ -31,6 +34,8 @@ def document(routes: Sequence[Route], version: str) -> dict[str, Any]:
     """All routes, with examples."""
     kinds = [kind for route in routes for kind in (route.takes, route.gives) if kind is not None and kind is not bytes]
     schemas, components = msgspec.json.schema_components([*kinds, ProblemDocument], ref_template=_REFERENCE)
+    for name, component in components.items():
+        component["properties"] = described(name, component["properties"])
     schema_of = {id(kind): schema for kind, schema in zip(kinds, schemas, strict=False)}
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
@@ -45,7 +50,7 @@ def document(routes: Sequence[Route], version: str) -> dict[str, Any]:
         "paths": paths,
         "components": {
             "schemas": components,
-            "securitySchemes": {"key": {"type": "http", "scheme": "bearer", "description": "Where keys are set."}},
+            "securitySchemes": {"key": {"type": "http", "scheme": "bearer", "description": _KEY}},
         },
     }
 
@@ -62,7 +67,8 @@ def _operation(route: Route, schema_of: dict[int, Any]) -> dict[str, Any]:
         operation["description"] = f"Needs the scope `{route.scope}`, where keys are set."
     if named:
         length = {"type": "string", "minLength": 1, "maxLength": 256}
-        operation["parameters"] = [{"name": "id", "in": "path", "required": True, "schema": length, "example": "b7"}]
+        which = {"description": "The id, percent-encoded.", "schema": length, "example": "b7"}
+        operation["parameters"] = [{"name": "id", "in": "path", "required": True, **which}]
     if route.takes is not None and route.method == "GET":
         operation["parameters"] = _queried(route.takes)
     elif route.takes is not None:
@@ -73,11 +79,11 @@ def _operation(route: Route, schema_of: dict[int, Any]) -> dict[str, Any]:
 
 def _queried(kind: Any) -> list[dict[str, Any]]:
     """The fields of a type as parameters of a query."""
-    (schema,) = msgspec.json.schema(kind)["$defs"].values()
-    required = schema.get("required", [])
+    ((kind_name, schema),) = msgspec.json.schema(kind)["$defs"].items()
+    required, properties = schema.get("required", []), described(kind_name, schema["properties"])
     return [
-        {"name": name, "in": "query", "required": name in required, "schema": own}
-        for name, own in schema["properties"].items()
+        {"name": name, "in": "query", "required": name in required, "description": own.pop("description"), "schema": own}
+        for name, own in properties.items()
     ]
 
 

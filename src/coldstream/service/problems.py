@@ -26,11 +26,15 @@ class ProblemDocument(msgspec.Struct, frozen=True, omit_defaults=True):
     """What went wrong, in words that name the field and the remedy."""
 
     title: str
+    """What HTTP calls the status."""
     status: int
+    """The status of the answer."""
     detail: str
+    """What is wrong, with the value and the remedy."""
     field: str | None = None
     """Where in the request, as a path: `$[3].context.mood`."""
     type: str = "about:blank"
+    """Always `about:blank`: the status says which kind of problem it is."""
 
 
 class Problem(Exception):

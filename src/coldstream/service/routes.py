@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from coldstream.service import handlers
 from coldstream.service import messages as m
+from coldstream.service.live_messages import LiveQuery, LiveResponse
 
 
 class Route(NamedTuple):
@@ -24,7 +25,7 @@ ROUTES: tuple[Route, ...] = (
     Route("POST", "/recommend", handlers.recommend, m.RecommendRequest, m.RecommendResponse, "read"),
     Route("POST", "/events", handlers.learn, m.Events, m.Learned, "write"),
     Route("POST", "/explain", handlers.explain, m.ExplainRequest, m.Explanation, "read"),
-    Route("GET", "/live", handlers.live, m.LiveQuery, m.LiveResponse, "read"),
+    Route("GET", "/live", handlers.live, LiveQuery, LiveResponse, "read"),
     Route("GET", "/schema", handlers.schema, None, dict[str, Any], "read"),
     Route("GET", "/items", handlers.find_items, m.Search, m.FoundItems, "read"),
     Route("GET", "/users", handlers.find_users, m.Search, m.FoundUsers, "read"),

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
+from time import monotonic
 
 from coldstream.errors import ColdstreamError, Interrupted
 from coldstream.features.schema import Schema
@@ -43,6 +44,20 @@ def requested_model(settings: Settings) -> RequestedModel:
     )
 
 
+class StartUp:
+    """A start that is not over yet: what it is doing, and since when."""
+
+    def __init__(self) -> None:
+        self.phase = "recovering"
+        """`recovering`, while the log is read; then `compiling`."""
+        self._began = monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """How long it has been going on."""
+        return monotonic() - self._began
+
+
 class Service:
     """Recovers, gets ready, answers, stops. Everything but the recovery runs on the event loop."""
 
@@ -53,6 +68,8 @@ class Service:
         self.metrics = Metrics(self)
         self.batcher = RequestBatcher()
         self.live_samples = LiveSamples(self)
+        self.start_up: StartUp | None = None
+        """How far the start has come, until it is over."""
         self._changes: Changes | None = None
         self._sampling: asyncio.Task[None] | None = None
         self._store = store
@@ -103,8 +120,10 @@ class Service:
         settings = self.settings
         try:
             requested = requested_model(settings)
+            self.start_up = StartUp()
             learner = await asyncio.to_thread(recovered, self._store, requested, lambda: self._stopping)
             learner.evaluation = learner.evaluation.resized(settings.evaluate_top, settings.evaluate_window)
+            self.start_up.phase = "compiling"
             await asyncio.to_thread(warm_up, learner.recommender.schema, learner.recommender.hyperparameters)
             limits = WriterLimits(
                 settings.pending_events, settings.evaluate_share, settings.snapshot_events, settings.snapshot_minutes * 60
@@ -119,7 +138,9 @@ class Service:
                 log.critical("the service could not start", exc_info=error)
             failed()
         else:
-            self._writer = writer
+            self._writer, self.start_up = writer, None
+            self.live_samples.restore(learner.curves())
+            learner.curves = self.live_samples.encoded
             _leave_garbage_for_later()
             self._sampling = asyncio.create_task(self._sample())
             log.info("ready", extra={"position": learner.position})

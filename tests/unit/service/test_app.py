@@ -355,6 +355,60 @@ def test_the_document_names_every_call_and_every_answer_is_declared(api: Api) ->
                 assert operation["requestBody"]["content"]["application/json"]["example"] is not None
 
 
+def test_the_document_says_what_every_field_and_every_parameter_means(api: Api) -> None:
+    document = api.call("GET", "/openapi.json").json
+    silent = [
+        f"{kind}.{name}"
+        for kind, component in document["components"]["schemas"].items()
+        for name, own in component["properties"].items()
+        if not own.get("description", "").strip()
+    ]
+    parameters = [
+        (path, parameter["name"], parameter.get("description", "").strip())
+        for path, calls in document["paths"].items()
+        for operation in calls.values()
+        for parameter in operation.get("parameters", [])
+    ]
+    assert silent == []
+    assert [(path, name) for path, name, description in parameters if not description] == []
+    assert len(parameters) > 10
+    assert all(component["description"].strip() for component in document["components"]["schemas"].values())
+
+
+def test_recommended_items_come_with_their_attributes_if_wanted(api: Api, fresh: str) -> None:
+    api.call("POST", "/items", [{"id": f"{fresh}a", "attributes": {"genre": ["jazz"], "price": 3}}, {"id": f"{fresh}b"}])
+    wanted = {"allow": [f"{fresh}a", f"{fresh}b"]}
+    described = api.call("POST", "/recommend", {**wanted, "describe": True}).json["items"]
+    assert {one["item"]: one["attributes"] for one in described} == {
+        f"{fresh}a": {"genre": ["jazz"], "price": 3},
+        f"{fresh}b": {},
+    }
+    assert all("why" not in one for one in described)
+    assert all("attributes" not in one for one in api.call("POST", "/recommend", wanted).json["items"])
+    both = api.call("POST", "/recommend", {**wanted, "describe": True, "explain": True}).json["items"]
+    assert all(one["why"] and "attributes" in one for one in both)
+
+
+def test_what_filters_mean(api: Api, fresh: str) -> None:
+    genres = {"a": ["jazz", "live"], "b": ["jazz"], "c": ["rock"], "d": []}
+    api.call("POST", "/items", [{"id": fresh + name, "attributes": {"genre": genre}} for name, genre in genres.items()])
+
+    def left(**filters: Any) -> list[str]:
+        asked = {"n": 1000, "allow": [fresh + name for name in genres], **filters}
+        return sorted(one["item"].removeprefix(fresh) for one in api.call("POST", "/recommend", asked).json["items"])
+
+    assert left() == ["a", "b", "c", "d"]
+    assert left(where={"genre": "jazz"}) == ["a", "b"]
+    assert left(where={"genre": ["live", "rock"]}) == ["a", "c"]  # any of them, not all
+    assert left(where={"genre": []}) == []
+    assert left(where={"genre": "unheard of"}) == []
+    assert left(deny=[f"{fresh}a", "nobody"], where={"genre": "jazz"}) == ["b"]  # deny is stronger than allow
+    assert left(allow=[]) == []
+    assert left(allow=[f"{fresh}c", "nobody"]) == ["c"]
+    refused = api.call("POST", "/recommend", {"where": {"price": 3}})
+    assert (refused.status, refused.json["field"]) == (422, "$.where.price")
+
+
 def test_requests_are_logged_without_what_they_say(tmp_path: Any, caplog: pytest.LogCaptureFixture) -> None:
     api = Api(tmp_path, access_log=True).start()
     caplog.set_level("INFO")

@@ -1,12 +1,20 @@
 """Live samples: one a second, thinner the longer ago."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import pytest
 from api import Api
 
+from coldstream.runtime.verification import verified
 from coldstream.service import live_samples as module
+from coldstream.service import service as service_module
+from coldstream.service.service import StartUp
+from coldstream.storage import stores
+from conftest import bits
 
 
 @pytest.fixture
@@ -79,6 +87,117 @@ def test_old_samples_become_fewer(api: Api) -> None:
     gaps = [later.seq - earlier.seq for earlier, later in pairwise(samples)]
     assert gaps[-1] == 1
     assert max(gaps[: len(gaps) // 3]) > 1
+
+
+def restarted(api: Api, folder: Path, **settings: Any) -> Api:
+    api.stop()
+    return Api(folder, **{"evaluate_window": 50, **settings}).start()
+
+
+def curves(api: Api) -> tuple[list[Any], list[Any]]:
+    answer = api.call("GET", "/live").json
+    return answer["samples"], answer["marks"]
+
+
+def test_the_curves_survive_a_restart(tmp_path: Path) -> None:
+    api = Api(tmp_path, evaluate_window=50).start()
+    learn(api, 0, 30)
+    take_sample(api)
+    learn(api, 30, 30)
+    take_sample(api)
+    api.service.learner.evaluation.alarms.append(55)
+    take_sample(api)
+    before, marks = curves(api)
+    api = restarted(api, tmp_path)
+    take_sample(api)
+    after, marks_after = curves(api)
+    api.stop()
+    assert [sample["events"] for sample in before][-2:] == [60, 60]
+    assert after[: len(before)] == before
+    assert marks_after[: len(marks)] == marks
+    assert marks
+    assert after[-1]["seq"] > before[-1]["seq"]
+    assert after[len(before)]["events_per_second"] == 0
+
+
+def test_what_is_learned_does_not_depend_on_the_curves(tmp_path: Path) -> None:
+    states = []
+    for samples in (0, 5):
+        folder = tmp_path / str(samples)
+        folder.mkdir()
+        api = Api(folder).start()
+        for n in range(samples):
+            learn(api, n, 1)
+            take_sample(api)
+        learn(api, samples, 10 - samples)
+        states.append(bits(api.service.recommender))
+        api.stop()
+        with closing(stores.inspected(f"sqlite:{folder / 'data'}")) as store:
+            assert verified(store, False, lambda _: None).different == []
+    assert states[0] == states[1]
+
+
+def test_curves_of_another_recall_begin_anew(tmp_path: Path) -> None:
+    api = Api(tmp_path, evaluate_window=50).start()
+    learn(api, 0, 30)
+    take_sample(api)
+    count = len(curves(api)[0])
+    api = restarted(api, tmp_path, evaluate_top=3)
+    samples = curves(api)[0]
+    api.stop()
+    assert count > 1
+    assert len(samples) <= 1
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"top": 10}', "null"])
+def test_curves_that_cannot_be_read_are_left_behind(api: Api, text: str) -> None:
+    take_sample(api)
+    before = list(api.service.live_samples.samples)
+    api.service.live_samples.restore(text)
+    assert api.service.live_samples.samples == before
+
+
+def test_what_snapshots_carry_is_bounded(api: Api) -> None:
+    api.call("POST", "/events", [{"user": "u", "item": "i", "context": {f"field {n}": "x"}} for n in range(200)])
+    for _ in range(module.MOST_SAMPLES + 10):
+        take_sample(api)
+    assert len(api.service.live_samples.samples[-1].penalties) == module.MOST_PENALTIES
+    assert len(api.service.live_samples.encoded()) < 3_000_000
+
+
+def test_while_it_starts_health_says_how_far_it_is(tmp_path: Path) -> None:
+    api = Api(tmp_path)
+    assert api.call("GET", "/health").json["starting"] is None
+    api.service.start_up = StartUp()
+    assert api.call("GET", "/health").json["starting"]["phase"] == "recovering"
+    api.service.start_up.phase = "compiling"
+    told = api.call("GET", "/health").json["starting"]
+    assert told["phase"] == "compiling"
+    assert told["seconds"] >= 0
+    api.start()
+    assert api.call("GET", "/health").json["starting"] is None
+    api.stop()
+
+
+def test_a_start_goes_through_its_phases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    api, seen = Api(tmp_path), []
+
+    def look(*_: object) -> None:
+        seen.append(api.call("GET", "/health").json["starting"]["phase"])
+
+    found = service_module.recovered
+    monkeypatch.setattr(service_module, "recovered", lambda *given: (look(), found(*given))[1])
+    monkeypatch.setattr(service_module, "warm_up", look)
+    api.start()
+    api.stop()
+    assert seen == ["recovering", "compiling"]
+
+
+def test_the_page_can_tell_the_model_from_the_process(api: Api) -> None:
+    learn(api, 0, 5)
+    service = api.call("GET", "/live").json["service"]
+    assert service["process_bytes"] > 50_000_000
+    assert service["parameters_bytes"] < 100_000
 
 
 def test_the_page_and_its_files_are_there_and_nothing_else(api: Api) -> None:

@@ -2,6 +2,7 @@
 
 import { get } from "./api.js";
 import { byId, element, problem, setText, span, state } from "./element.js";
+import { attributesOf, titleOf } from "./item.js";
 import { whole } from "./numbers.js";
 
 const PAGE = 10;
@@ -56,12 +57,9 @@ function table(items) {
 }
 
 function row({ id, attributes, chosen }) {
-  const named = ([name, value]) => span("attribute", span(null, name), ` ${written(value)}`);
-  const known = element("td", {}, ...Object.entries(attributes).map(named));
+  const title = titleOf(id, attributes);
+  const name = [title, title === id ? null : span("id", id)];
+  const known = element("td", {}, ...attributesOf(attributes, title));
   const count = element("td", { class: "figure" }, whole(chosen));
-  return element("tr", { "data-testid": "catalogue-item" }, element("th", { scope: "row" }, id), known, count);
-}
-
-function written(value) {
-  return Array.isArray(value) ? value.join(", ") : String(value);
+  return element("tr", { "data-testid": "catalogue-item" }, element("th", { scope: "row" }, ...name), known, count);
 }

@@ -2,7 +2,7 @@
 
 import { byId, setText } from "./element.js";
 
-const WORDS = { live: "live", lost: "not connected", refused: "waiting", locked: "locked" };
+const WORDS = { live: "live", lost: "not connected", refused: "waiting", locked: "locked", starting: "getting ready" };
 const STORELESS = "The store is unavailable. Recommendations go on; nothing can be learned until it works again.";
 
 let answered = null;
@@ -16,6 +16,12 @@ export function connected({ service }) {
   mark("live");
   setText(byId("version"), `coldstream ${service.version}, preset ${service.preset}`);
   banner(service.store === "works" ? "" : STORELESS, false);
+}
+
+/** It starts: it will answer, and nothing is wrong. */
+export function gettingReady() {
+  mark("starting");
+  banner("", false);
 }
 
 export function disconnected(error) {

@@ -8,6 +8,7 @@ import { History } from "./history.js";
 import { follow } from "./live.js";
 import { guard } from "./lock.js";
 import { penalties } from "./penalties.js";
+import { drawStart, endStart } from "./start_up.js";
 import { drawTiles, layTiles } from "./tiles.js";
 import { startTrial } from "./trial.js";
 import { drawVerdict } from "./verdict.js";
@@ -22,7 +23,9 @@ startConnection();
 layTiles();
 
 follow({
+  starting: drawStart,
   arrived(answer) {
+    endStart();
     history.add(answer);
     connected(answer);
     drawVerdict(history, answer.top, answer.window);

@@ -1,11 +1,13 @@
 /** The recommended items, which show how they moved since the list before. */
 
 import { post } from "./api.js";
-import { byId, element, meter, problem, span, state } from "./element.js";
+import { byId, element, problem, span, state } from "./element.js";
+import { itemName, titleOf } from "./item.js";
 import { fixed } from "./numbers.js";
 import { whyPanel } from "./why.js";
 
 const NOTHING = "Nothing to recommend: the catalogue has no item that this user could still be shown.";
+const WRITES = "Writes: the service logs this choice and learns from it for good";
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
 /** What became of a list: for every item how far it rose (null if it entered), and those that left. */
@@ -29,6 +31,7 @@ export class Recommendations {
   #items = [];
   #asked = null;
   #open = null;
+  #titles = new Map();
   #interact;
 
   /** `interact(item)` is called when somebody chooses one. */
@@ -44,9 +47,11 @@ export class Recommendations {
     const focused = this.#focused();
     if (!again || !items.some(({ item }) => item === this.#open)) this.#open = null;
     [this.#items, this.#asked] = [items, asked];
+    for (const { item, attributes } of items) this.#titles.set(item, titleOf(item, attributes));
     this.#list.replaceChildren(...items.map((entry, rank) => this.#row(entry, rank, change?.rises.get(entry.item))));
     byId("recommendations-state").hidden = items.length > 0;
     byId("recommendations-state").textContent = NOTHING;
+    byId("writes").hidden = !items.length;
     this.#showLeft(change?.left ?? []);
     this.#glide(places);
     if (focused) this.#list.children[focused.rank]?.querySelector(focused.button).focus({ preventScroll: true });
@@ -58,32 +63,43 @@ export class Recommendations {
     this.#list.setAttribute("aria-busy", value);
   }
 
-  #row({ item, score }, rank, rise) {
+  /** What an item is called that was in the list. */
+  titleOf(item) {
+    return this.#titles.get(item) ?? item;
+  }
+
+  #row({ item, score, attributes }, rank, rise) {
     const panel = `why-${rank}`;
+    const title = this.titleOf(item);
     const folded = { "aria-expanded": "false", "aria-controls": panel };
-    const why = { ...folded, "aria-label": `Why ${item}`, onclick: () => this.#toggle(item) };
-    const choose = { "aria-label": `Interact with ${item}`, onclick: () => this.#interact(item) };
+    const why = { ...folded, "aria-label": `Why ${title}`, onclick: () => this.#toggle(item) };
+    const choose = { title: WRITES, "aria-describedby": "writes", onclick: () => this.#interact(item) };
     return element(
       "li",
       { "data-testid": "recommendation", "data-item": item, class: moveClass(rise) },
       span("rank", String(rank + 1)),
-      span("name", item),
+      element("span", { class: "name", "data-testid": "item-name" }, ...itemName(item, attributes)),
       element("span", { class: "move", "data-testid": "move" }, moveText(rise)),
       element("span", { class: "figure", "data-testid": "score" }, fixed(score, 3)),
-      meter(this.#share(score)),
+      this.#bar(score),
       span(
         "actions",
         element("button", { type: "button", "data-testid": "why-button", ...why }, "Why"),
-        element("button", { type: "button", "data-testid": "interact", ...choose }, "Interact"),
+        element("button", { type: "button", "data-testid": "interact", ...choose }, "Choose & learn", unseen(` ${title}`)),
       ),
       element("div", { id: panel, class: "panel", hidden: true }),
     );
   }
 
-  /** Scores have no zero that means anything: the best fills its bar, the last has a little. */
-  #share(score) {
-    const [best, worst] = [this.#items[0].score, this.#items.at(-1).score];
-    return 0.08 + (0.92 * (score - worst)) / (best - worst || 1);
+  /** From zero to the score, on one scale for the whole list; what is below zero goes to the left. */
+  #bar(score) {
+    const scores = this.#items.map((entry) => entry.score);
+    const [low, high] = [Math.min(0, ...scores), Math.max(0, ...scores)];
+    const place = (value) => (100 * (value - low)) / (high - low || 1);
+    const [from, to] = [place(Math.min(0, score)), place(Math.max(0, score))];
+    const filled = element("span", { class: score < 0 ? "below" : null, style: `left: ${from}%; width: ${to - from}%` });
+    const origin = low < 0 ? element("i", { style: `left: ${place(0)}%` }) : null;
+    return element("span", { class: "scored", "aria-hidden": "true", "data-testid": "score-bar" }, filled, origin);
   }
 
   #toggle(item) {
@@ -126,7 +142,8 @@ export class Recommendations {
   #showLeft(items) {
     const place = byId("left");
     place.hidden = !items.length;
-    place.replaceChildren("Left the list: ", ...items.map((item) => element("span", { "data-testid": "left-item" }, item)));
+    const gone = items.map((item) => element("span", { "data-testid": "left-item" }, this.titleOf(item)));
+    place.replaceChildren("Left the list: ", ...gone);
   }
 
   /** The button that has the keyboard, by the rank of its row; the rows are about to be replaced. */
@@ -151,6 +168,10 @@ export class Recommendations {
       if (from === undefined || way) row.animate([start, {}], { duration: 450, easing: "cubic-bezier(.2, .7, .2, 1)" });
     }
   }
+}
+
+function unseen(text) {
+  return span("unseen", text);
 }
 
 function moveClass(rise) {

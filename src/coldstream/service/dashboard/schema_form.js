@@ -1,8 +1,12 @@
 /** The inputs that a schema asks for: one for every field whose value the caller gives. */
 
 import { element } from "./element.js";
+import { fixed } from "./numbers.js";
 
 const MOST_CHOICES = 12;
+const MOST_EXAMPLES = 6;
+
+const naturally = new Intl.Collator("en", { numeric: true }).compare;
 
 const INPUTS = { category, number, set };
 
@@ -10,7 +14,7 @@ const INPUTS = { category, number, set };
 export function sideForm(side, legend, fields) {
   const inputs = Object.entries(fields)
     .filter(([, { kind }]) => kind in INPUTS)
-    .map(([name, { kind, values }]) => fieldOf(`${side}-${name}`, name, INPUTS[kind], values ?? []));
+    .map(([name, options]) => fieldOf(`${side}-${name}`, name, options));
   if (!inputs.length) return null;
   return {
     side,
@@ -26,11 +30,12 @@ export function sideForm(side, legend, fields) {
   };
 }
 
-function fieldOf(id, name, kind, values) {
-  const { input, parts, value } = kind(id, name, values);
-  const wrongId = `${id}-problem`;
+function fieldOf(id, name, options) {
+  const { input, parts, value } = INPUTS[options.kind](id, name, options.values ?? []);
+  const [hintId, wrongId] = [`${id}-hint`, `${id}-problem`];
+  const hint = element("p", { id: hintId, class: "hint", "data-testid": `hint-${id}` }, hintOf(options));
   const wrong = element("p", { id: wrongId, class: "problem", role: "alert", hidden: true, "data-testid": "field-problem" });
-  input.setAttribute("aria-describedby", wrongId);
+  input.setAttribute("aria-describedby", `${hintId} ${wrongId}`);
   const blame = (message) => {
     wrong.textContent = message;
     wrong.hidden = !message;
@@ -38,7 +43,24 @@ function fieldOf(id, name, kind, values) {
     if (message) input.focus();
   };
   const label = element("label", { for: id }, name);
-  return { name, value, blame, element: element("div", { class: "field" }, label, ...parts, wrong) };
+  return { name, value, blame, element: element("div", { class: "field" }, label, ...parts, hint, wrong) };
+}
+
+/** What may be given: the range that the schema declares of a number, or values that were seen. */
+function hintOf({ kind, values = [], low, high, center = 0, scale = 1, bins }) {
+  if (kind === "number") {
+    if (bins?.length) return `A number; the groups begin at ${bins.map(written).join(", ")}.`;
+    if (low !== undefined && high !== undefined) return `A number from ${written(low)} to ${written(high)}.`;
+    return `A number, mostly from ${written(center - scale)} to ${written(center + scale)}.`;
+  }
+  if (!values.length) return "Any text: nothing was seen yet.";
+  const some = values.toSorted(naturally).slice(0, MOST_EXAMPLES).join(", ");
+  if (kind === "set" && values.length <= MOST_CHOICES) return "Several at once, or none.";
+  return values.length > MOST_EXAMPLES ? `Seen: ${some}, …` : `Seen: ${some}.`;
+}
+
+function written(value) {
+  return fixed(value, Number.isInteger(value) ? 0 : 2);
 }
 
 function category(id, name, values) {

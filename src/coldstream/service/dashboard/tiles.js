@@ -21,7 +21,7 @@ const TILES = [
     id: "recommendations",
     label: "Recommendations per second",
     value: ({ sample }) => rate(sample.recommendations_per_second),
-    note: () => "",
+    note: ({ service }) => `${whole(service.items)} items, ${whole(service.users)} users`,
     line: (sample) => sample.recommendations_per_second,
   },
   {
@@ -39,9 +39,10 @@ const TILES = [
   },
   {
     id: "model",
-    label: "Model",
-    value: ({ service }) => bytes(service.parameters_bytes),
-    note: ({ service }) => `${whole(service.factors)} factors, ${whole(service.items)} items, ${whole(service.users)} users`,
+    label: "Memory, model and process",
+    title: "The model is a weight and a vector for every feature. The process is Python, compiled code, items, users and the model.",
+    value: ({ service }) => `${bytes(service.parameters_bytes)} · ${bytes(service.process_bytes)}`,
+    note: () => "what was learned · all that it runs in",
   },
   {
     id: "audience",
@@ -69,10 +70,10 @@ export function layTiles() {
   byId("tiles").append(...TILES.map(tile));
 }
 
-function tile({ id, label }) {
+function tile({ id, label, title }) {
   const value = element("dd", { class: "value" }, missing);
   const note = element("dd", { class: "note" }, EMPTY);
-  return element("div", { id: `tile-${id}`, "data-testid": `tile-${id}` }, element("dt", {}, label), value, note);
+  return element("div", { id: `tile-${id}`, "data-testid": `tile-${id}`, title }, element("dt", {}, label), value, note);
 }
 
 export function drawTiles(history, { service, window }) {

@@ -59,12 +59,12 @@ class Trial {
     return this.#attempt("Learning…", async () => {
       await post("/events", { user, item, context, event_id: `page-${randomName(24)}` });
       const moves = await this.#show(this.#asked);
-      return `Learned that ${user} chose ${item}. ${summary(moves)}`;
+      return `Learned for good: ${user} chose ${this.#list.titleOf(item)}. ${summary(moves)}`;
     });
   }
 
   async #show(wanted) {
-    const { items } = await post("/recommend", wanted);
+    const { items } = await post("/recommend", { ...wanted, describe: true });
     this.#asked = wanted;
     return this.#list.show(items, wanted);
   }
@@ -82,6 +82,7 @@ class Trial {
       this.#complain(error);
     }
     this.#turn(false);
+    bringIntoView(byId("results"));
   }
 
   #turn(busy) {
@@ -94,6 +95,12 @@ class Trial {
     byId("trial-problem").hidden = !error || blamed;
     setText(byId("trial-problem"), error?.message ?? "");
   }
+}
+
+/** Scrolls to what came of a step where it would begin below the middle of the window: on a phone, under the form. */
+function bringIntoView(place) {
+  const { top } = place.getBoundingClientRect();
+  if (top > innerHeight / 2) place.scrollIntoView({ block: "start" });
 }
 
 function showWhetherKnown(names, typed) {

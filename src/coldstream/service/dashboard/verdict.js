@@ -75,6 +75,8 @@ export function drawVerdict(history, top, window) {
   setText(byId("recall-name"), `recall@${top}`);
   const measured = `share of choices in the top ${top}, over the last ${whole(window)} events`;
   setText(byId("recall-caption"), `${measured}; higher is better`);
+  for (const place of document.querySelectorAll("[data-fact=top]")) setText(place, whole(top));
+  for (const place of document.querySelectorAll("[data-fact=window]")) setText(place, whole(window));
   for (const { key } of METHODS) {
     const [, recall, mpr] = byId("methods").querySelector(`[data-method="${key}"]`).children;
     setText(recall, percent(history.last?.methods[key]?.recall));
