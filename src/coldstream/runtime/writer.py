@@ -16,7 +16,7 @@ from pathlib import Path
 from time import monotonic, perf_counter
 from typing import TypeVar
 
-from coldstream.errors import ColdstreamError, StoreInUse, StoreUnavailable
+from coldstream.errors import ColdstreamError, StoreInUse, StoreMovedOn, StoreUnavailable
 from coldstream.runtime.checks import Checks, Refused, together
 from coldstream.runtime.learner import Learner
 from coldstream.runtime.records import Interaction, Record, UserForgotten, line
@@ -48,6 +48,10 @@ class Overloaded(ColdstreamError):
 
 class Stopping(ColdstreamError):
     """The service is going down and takes nothing more."""
+
+
+class Overtaken(ColdstreamError):
+    """Another process wrote to the log what cannot be learned behind what is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,9 +195,12 @@ class Writer:
         try:
             if not caught_up:
                 raise StoreUnavailable("the store does not answer; try again later")
-            positions = await self._in_store(lambda: self._store.append(lines))
+            positions = await self._in_store(lambda: self._store.append(lines, self.learner.position))
+        except StoreMovedOn as error:
+            log.warning("another process wrote to the log; what it wrote is learned first", extra={"reason": str(error)})
+            self._put_back()
+            return
         except (StoreUnavailable, StoreInUse) as error:
-            self._behind = True
             log.warning("the store did not take what was written", extra={"reason": str(error), "records": len(lines)})
             for call in self._group:
                 _answer(call, error)
@@ -219,15 +226,28 @@ class Writer:
             lines += len(call.records)
         return group
 
+    def _put_back(self) -> None:
+        """Let the calls of the group be checked once more, in view of what others wrote, before those that wait."""
+        self._calls.extendleft(reversed(self._group))
+        self.waiting += sum(len(call.records) for call in self._group)
+        self._group = []
+
     async def _caught_up(self) -> bool:
-        """Whether what is known and the log agree. After a commit whose end is not known, what the log has is learned."""
+        """Whether what is known and the log agree.
+
+        After a commit whose end is not known, or one that others came before, what the log has is learned.
+        """
         if not self._behind:
             return True
         try:
             entries = await self._in_store(lambda: list(self._store.read(self.learner.position)))
             self.snapshots.to_erase = await self._in_store(self._store.forgotten)
+            base = await self._in_store(self._store.base)
         except (StoreUnavailable, StoreInUse):
             return False
+        if base > self.learner.position:
+            message = f"another process erased people from the log up to line {base}, and this one knows it up to line"
+            raise Overtaken(f"{message} {self.learner.position}; restart the service, which begins behind them")
         found = self.learner.replay(entries)
         self._behind = False
         log.info("the store works again", extra={"position": self.learner.position, "found": found})
@@ -278,7 +298,11 @@ class Writer:
             log.warning("people are forgotten, and not erased from the log yet", extra={"reason": str(error)})
 
     async def _in_store(self, action: Callable[[], Answer]) -> Answer:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, action)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, action)
+        except NOT_NOW:
+            self._behind = True  # whatever failed: the right to write may have been lost with it, and others may have had it
+            raise
 
 
 def _answer(call: _Call, outcome: list[int | None] | ColdstreamError) -> None:

@@ -41,7 +41,7 @@ def store(tmp_path: Path) -> Iterator[SqliteStore]:
 
 def lived(store: SqliteStore, records: list[Record], learner: Learner | None = None) -> Learner:
     learner = recovered(store, REQUESTED) if learner is None else learner
-    for record, position in zip(records, store.append([line(record) for record in records]), strict=True):
+    for record, position in zip(records, store.append([line(record) for record in records], learner.position), strict=True):
         assert position is not None
         learner.apply(position, record)
     return learner
@@ -126,7 +126,7 @@ def test_a_snapshot_from_before_an_erasure_is_never_used(store: SqliteStore, tmp
 
 
 def test_a_log_without_a_beginning_is_refused(store: SqliteStore) -> None:
-    store.append([LogLine(b'{"kind":"item-removed","id":"i"}')])
+    store.append([LogLine(b'{"kind":"item-removed","id":"i"}')], 0)
     with pytest.raises(StoreDamaged, match="must begin"):
         recovered(store, SAME)
 

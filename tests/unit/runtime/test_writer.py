@@ -40,13 +40,13 @@ class Faulty(SqliteStore):
         self.appended: list[int] = []
         self.gate: threading.Event | None = None
 
-    def append(self, lines: Sequence[LogLine], /) -> list[int | None]:
+    def append(self, lines: Sequence[LogLine], after: int, /) -> list[int | None]:
         if self.gate is not None:
             self.gate.wait(10)
         if self.before:
             self.before -= 1
             raise StoreUnavailable("no room")
-        positions = super().append(lines)
+        positions = super().append(lines, after)
         self.appended.append(len(lines))
         if self.after:
             self.after -= 1
