@@ -245,7 +245,7 @@ def test_a_log_that_lost_its_wal_is_not_gone_on_with(folder: Path) -> None:
     killed = filled(folder)
     (killed / "log.sqlite-wal").unlink()
     for _ in range(2):
-        with pytest.raises(StoreDamaged, match=r"line 60, which was acknowledged.* put the newer files back.* after line 40"):
+        with pytest.raises(StoreDamaged, match=r"line 60, which was acknowledged.* put the newer.* after line 40"):
             SqliteStore(killed)
     (killed / "lock").unlink()
     with closing(SqliteStore(killed)) as store:
