@@ -6,13 +6,14 @@ import traceback
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
 
-from coldstream.errors import ColdstreamError, InvalidInput, StoreInUse, StoreUnavailable
+from coldstream.errors import ColdstreamError, InvalidInput, StoreDamaged, StoreInUse, StoreMovedOn, StoreUnavailable
 from coldstream.storage import postgres_log, postgres_session, stores
+from coldstream.storage.checksums import Bounds, sealed
 from coldstream.storage.postgres import PostgresStore, inspected
 from coldstream.storage.store import Entry, LogLine
 
@@ -71,6 +72,47 @@ def test_who_lost_its_session_to_another_process_may_not_write(
                 appended(store, [LogLine(b"1")])
         assert appended(other, [LogLine(b"2")]) == [1]
     assert appended(store, [LogLine(b"3")]) == [2]
+
+
+def test_a_server_that_came_back_without_what_was_acknowledged_is_not_written_to(
+    url: str, store: PostgresStore, postgres: "PostgresServer"
+) -> None:
+    """As a standby may, which was a moment behind when it took over, and has been written to since."""
+    store.append([LogLine(b"1"), LogLine(b"2"), LogLine(b"3")], 0)
+    postgres.end_sessions()
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("DELETE FROM coldstream_log WHERE position > 1")
+        ((checksum,),) = connection.execute("SELECT checksum FROM coldstream_log")
+        behind = Bounds(0, 1, checksum)
+        update = "UPDATE coldstream_meta SET last = 1, checksum = %s, seal = %s"
+        connection.execute(update, (checksum, sealed(behind)))
+    with closing(PostgresStore(url)) as other:
+        other.append([LogLine(b"20"), LogLine(b"30"), LogLine(b"40")], 1)
+    with pytest.raises(StoreUnavailable):
+        store.append([LogLine(b"4")], 3)
+    for _ in range(2):
+        with pytest.raises(StoreDamaged, match="does not have line 3 any more, which was acknowledged"):
+            store.append([LogLine(b"4")], 3)
+        with pytest.raises(StoreDamaged, match="does not have line 3 any more"):
+            store.read(3)
+
+
+def test_two_writers_at_once_cannot_both_continue_the_log(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nothing keeps them apart, such as behind a pool of connections, the log itself does."""
+    monkeypatch.setattr("coldstream.storage.postgres.hold", lambda _: None)
+    asked = postgres_log.numbered
+    with closing(PostgresStore(url)) as store, closing(PostgresStore(url)) as other:
+
+        def overtaken(*arguments: Any) -> Any:
+            monkeypatch.setattr(postgres_log, "numbered", asked)
+            assert other.append([LogLine(b"theirs")], 0) == [1]
+            return asked(*arguments)
+
+        monkeypatch.setattr(postgres_log, "numbered", overtaken)
+        with pytest.raises(StoreMovedOn, match="behind line 0 meanwhile"):
+            store.append([LogLine(b"ours"), LogLine(b"too")], 0)
+        assert list(store.read(0)) == [Entry(1, b"theirs")]
+        assert store.append([LogLine(b"ours")], 1) == [2]
 
 
 def test_a_writer_that_is_just_going_is_waited_for(url: str) -> None:
