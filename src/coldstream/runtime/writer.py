@@ -16,7 +16,7 @@ from pathlib import Path
 from time import monotonic, perf_counter
 from typing import TypeVar
 
-from coldstream.errors import ColdstreamError, StoreInUse, StoreMovedOn, StoreUnavailable
+from coldstream.errors import ColdstreamError, StoreDamaged, StoreInUse, StoreMovedOn, StoreUnavailable
 from coldstream.runtime.checks import Checks, Refused, together
 from coldstream.runtime.learner import Learner
 from coldstream.runtime.records import Interaction, Record, UserForgotten, line
@@ -38,6 +38,8 @@ LONGEST_PIECE = 16
 
 TIDY_EVERY = 1.0
 """Seconds."""
+
+FAILED = "the service has failed and stops; what was written may be learned when it is back"
 
 Answer = TypeVar("Answer")
 
@@ -93,6 +95,7 @@ class Writer:
         self._wake = asyncio.Event()
         self._stopping = False
         self._behind = False
+        self._damage: StoreDamaged | None = None
         self._tidied = monotonic()
         self._evaluation_budget = TimeBudget(limits.evaluation_share)
         self._task: asyncio.Task[None] | None = None
@@ -127,7 +130,10 @@ class Writer:
 
     async def snapshot(self) -> Saved:
         """Take a snapshot now."""
-        return await self.snapshots.take(self.learner)
+        try:
+            return await self.snapshots.take(self.learner)
+        except StoreDamaged as error:
+            raise Stopping(FAILED) from error
 
     # Its life
 
@@ -147,6 +153,8 @@ class Writer:
                 await self.snapshots.finish(self.learner)
         except NOT_NOW as error:
             log.warning("no last snapshot; the log will be replayed", extra={"reason": str(error)})
+        except StoreDamaged as error:
+            self.failed = error
         finally:
             await self._in_store(self._store.close)
             self._thread.shutdown()
@@ -156,6 +164,8 @@ class Writer:
             while self._calls or not self._stopping:
                 if not self._calls:
                     await self._sleep()
+                if self._damage is not None:
+                    raise self._damage
                 await self._tidy()
                 await self._take()
         except Exception as error:
@@ -163,7 +173,7 @@ class Writer:
             self.failed, self._stopping = error, True
             log.critical("the writer failed; restart the service", exc_info=error)
             for call in (*self._group, *self._calls):
-                _answer(call, Stopping("the service has failed and stops; what was written may be learned when it is back"))
+                _answer(call, Stopping(FAILED))
             failed()
 
     async def _sleep(self) -> None:
@@ -302,6 +312,10 @@ class Writer:
             return await asyncio.get_running_loop().run_in_executor(self._thread, action)
         except NOT_NOW:
             self._behind = True  # whatever failed: the right to write may have been lost with it, and others may have had it
+            raise
+        except StoreDamaged as error:
+            self._damage = error  # whoever asked, nothing may be written any more
+            self._wake.set()
             raise
 
 

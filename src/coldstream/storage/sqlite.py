@@ -48,7 +48,7 @@ class SqliteStore:
             self._connection = held.enter_context(closing(_connected(self._folder)))
             self._open()
             self._end = self._found_end()
-            self._files = {path: path.stat() for path in self._log_files()}
+            self._files = {path: path.stat() for path in self._log_files() if path.exists()}
             self._held = held.pop_all()
 
     def append(self, lines: Sequence[LogLine], after: int, /) -> list[int | None]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import closing
@@ -12,7 +13,7 @@ import pytest
 
 from coldstream import Category, Event, Id, InvalidInput, Recommender, Schema, UnknownId
 from coldstream.config import Hyperparameters
-from coldstream.errors import StoreUnavailable
+from coldstream.errors import StoreDamaged, StoreUnavailable
 from coldstream.runtime import writer as module
 from coldstream.runtime.checks import Refused
 from coldstream.runtime.learner import Learner
@@ -365,6 +366,31 @@ def test_a_snapshot_is_due_after_a_time_in_which_something_was_learned(store: Fa
         raise AssertionError("none was taken")
 
     during(store, work)
+
+
+@pytest.mark.parametrize("notices", ["a snapshot that is asked for", "a snapshot that is due", "the last snapshot"])
+def test_a_log_that_is_replaced_under_a_writer_ends_it(tmp_path: Path, notices: str) -> None:
+    store, told = Faulty(tmp_path / "data"), asyncio.Event()
+
+    async def live() -> Writer:
+        writer = Writer(store, recovered(store, RequestedModel(SCHEMA, SMALL, 0)), NEVER, store.folder)
+        await writer.start(told.set)
+        await writer.write(events(3))
+        (store.folder / "log.sqlite").rename(store.folder / "moved")
+        shutil.copy(store.folder / "moved", store.folder / "log.sqlite")
+        if notices == "a snapshot that is asked for":
+            with pytest.raises(Stopping, match="has failed"):
+                await writer.snapshot()
+        elif notices == "a snapshot that is due":
+            writer.snapshots.begin_if_due(writer.learner, 1, 0)
+        if notices != "the last snapshot":
+            await asyncio.wait_for(told.wait(), 60)
+        await writer.stop()
+        return writer
+
+    failed = asyncio.run(live()).failed
+    assert isinstance(failed, StoreDamaged)
+    assert "was deleted or replaced" in str(failed)
 
 
 # Forgetting
