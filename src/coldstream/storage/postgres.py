@@ -85,9 +85,8 @@ class PostgresStore:
         postgres_log.check_end(connection)
         if not postgres_log.has(connection, self._end):
             message = f"the log in PostgreSQL does not have line {self._end.last} any more, which was acknowledged"
-            raise StoreDamaged(
-                f"{message}; this is another log or an older copy: restore the newer one, and restart the service"
-            )
+            raise StoreDamaged(f"{message}: this is another log, or an older copy; restore the newer one and restart")
+        self._end = postgres_log.bounds(connection)
 
 
 class PostgresView:

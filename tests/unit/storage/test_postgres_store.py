@@ -74,11 +74,16 @@ def test_who_lost_its_session_to_another_process_may_not_write(
     assert appended(store, [LogLine(b"3")]) == [2]
 
 
+@pytest.mark.parametrize("wrote", [True, False])
 def test_a_server_that_came_back_without_what_was_acknowledged_is_not_written_to(
-    url: str, store: PostgresStore, postgres: "PostgresServer"
+    url: str, postgres: "PostgresServer", wrote: bool
 ) -> None:
     """As a standby may, which was a moment behind when it took over, and has been written to since."""
+    store = PostgresStore(url)
     store.append([LogLine(b"1"), LogLine(b"2"), LogLine(b"3")], 0)
+    if not wrote:  # it has read the lines of another
+        store.close()
+        store = PostgresStore(url)
     postgres.end_sessions()
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("DELETE FROM coldstream_log WHERE position > 1")
@@ -95,6 +100,7 @@ def test_a_server_that_came_back_without_what_was_acknowledged_is_not_written_to
             store.append([LogLine(b"4")], 3)
         with pytest.raises(StoreDamaged, match="does not have line 3 any more"):
             store.read(3)
+    store.close()
 
 
 def test_two_writers_at_once_cannot_both_continue_the_log(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
