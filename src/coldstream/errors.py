@@ -59,3 +59,7 @@ class StoreDamaged(ColdstreamError):
 
 class StoreInUse(ColdstreamError):
     """A store that another process writes to."""
+
+
+class StoreMovedOn(StoreUnavailable):
+    """A log that has gone on without whoever wants to write. Nothing was written: what is new has to be read first."""

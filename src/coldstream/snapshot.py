@@ -1,16 +1,17 @@
 """Named arrays and one JSON document in one file: a NumPy archive, never pickle.
 
 The archive carries a checksum of every member. A file is written beside its place, synced, and renamed, so at any moment
-the path holds a whole snapshot or none.
+the path holds a whole snapshot or none. Members are stored as they are, so a file never unpacks to more than its own size.
 """
 
+import io
 import json
-import struct
+import math
+import os
 import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,20 +21,10 @@ from coldstream.files import atomic
 
 FORMAT, VERSION = "coldstream-snapshot", 3
 
-# What NumPy, zipfile and zlib raise for a file that is not what it should be.
 NOT_WHAT_IT_SHOULD_BE = (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError)
 """What restoring raises where a document or an array is of another kind than the code that reads it expects."""
 
-_DAMAGED = (
-    *NOT_WHAT_IT_SHOULD_BE,
-    EOFError,
-    MemoryError,
-    OSError,
-    RuntimeError,
-    struct.error,
-    zipfile.BadZipFile,
-    zlib.error,
-)
+_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
 def write_snapshot(path: str | Path, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -48,12 +39,11 @@ def read_snapshot(path: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[A
     """The document and the arrays of a snapshot; every checksum is verified."""
     try:
         with open(path, "rb") as file:
-            archive = np.load(file, allow_pickle=False)
-            members = {name: archive[name] for name in archive.files}
+            members = _members(file)
             header = json.loads(members.pop("__header__").tobytes())
     except FileNotFoundError:
         raise InvalidSnapshot(f"snapshot {str(path)!r}: no such file; give the path that save() wrote") from None
-    except _DAMAGED as error:
+    except Exception as error:  # a damaged byte may lead its readers anywhere, and each of them raises errors of its own
         message = f"snapshot {str(path)!r} is damaged or not a coldstream snapshot ({error}); use an older one"
         raise InvalidSnapshot(message) from error
     if not isinstance(header, dict) or header.get("format") != FORMAT:
@@ -62,3 +52,29 @@ def read_snapshot(path: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[A
         found = header.get("version")
         raise InvalidSnapshot(f"snapshot {str(path)!r} has version {found}, this release reads {VERSION}; use its release")
     return header["document"], members
+
+
+def _members(file: BinaryIO) -> dict[str, NDArray[Any]]:
+    """The arrays of an archive. Sizes are what they are declared to be, and are known to fit before anything is read."""
+    with zipfile.ZipFile(file) as archive:
+        members = archive.infolist()
+        if any(member.compress_type != zipfile.ZIP_STORED or member.compress_size != member.file_size for member in members):
+            raise ValueError("a member is compressed, which none is that coldstream wrote")
+        declared, size = sum(member.file_size for member in members), os.fstat(file.fileno()).st_size
+        if declared > size:
+            raise ValueError(f"its members are declared to hold {declared:,} bytes, and the file has {size:,}")
+        if len({member.filename for member in members}) < len(members):
+            raise ValueError("two members have one name")
+        # A member is read to its end first, where its checksum is compared: what is parsed is what was written.
+        return {member.filename.removesuffix(".npy"): _array(archive.read(member)) for member in members}
+
+
+def _array(content: bytes) -> NDArray[Any]:
+    file = io.BytesIO(content)
+    shape, _, kind = _HEADERS[np.lib.format.read_magic(file)](file)
+    declared, held = math.prod(shape) * kind.itemsize, len(content) - file.tell()
+    if kind.hasobject or min(shape, default=0) < 0 or declared != held:
+        raise ValueError(f"an array of {kind} and shape {shape} does not have {held:,} bytes")
+    file.seek(0)
+    array: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
+    return array

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,57 +15,20 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from stores_under_test import SQLITE, appended, numbers
 
-from coldstream.errors import InvalidInput, InvalidSnapshot, StoreInUse, StoreUnavailable
+from coldstream.errors import InvalidInput, InvalidSnapshot, StoreDamaged, StoreInUse, StoreMovedOn, StoreUnavailable
 from coldstream.storage import postgres_session, stores
 from coldstream.storage.store import Entry, LogLine, Saved, Store
 
 if TYPE_CHECKING:
     from postgres_server import PostgresServer
 
-pytest_plugins = ["postgres_server"]
-
-SQLITE, POSTGRES = "sqlite", "postgresql"
-
-
-@pytest.fixture(params=[SQLITE, POSTGRES])
-def new_url(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], str]:
-    """Addresses at which there is nothing yet."""
-    if request.param == SQLITE:
-        return lambda: f"sqlite:{tempfile.mkdtemp(dir=tmp_path)}/data"
-    server: PostgresServer = request.getfixturevalue("postgres")
-    return server.new_schema
-
-
-@pytest.fixture
-def url(new_url: Callable[[], str]) -> str:
-    return new_url()
-
-
-@pytest.fixture
-def store(url: str) -> Iterator[Store]:
-    with closing(stores.opened(url)) as store:
-        yield store
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Callable[[bytes], Path]:
-    """Writes a finished snapshot file."""
-
-    def write(content: bytes) -> Path:
-        path = tmp_path / "finished"
-        path.write_bytes(content)
-        return path
-
-    return write
+pytest_plugins = ["postgres_server", "stores_under_test"]
 
 
 def bodies(store: Store, after: int = 0) -> list[bytes]:
     return [entry.body for entry in store.read(after)]
-
-
-def numbers(*bodies: int) -> list[LogLine]:
-    return [LogLine(b"%d" % body) for body in bodies]
 
 
 def content(store: Store, saved: Saved) -> bytes:
@@ -78,13 +41,13 @@ def content(store: Store, saved: Saved) -> bytes:
 
 def test_an_empty_log_has_nothing(store: Store) -> None:
     assert (store.last(), store.base(), list(store.read(0)), store.forgotten()) == (0, 0, [], {})
-    assert store.append([]) == []
+    assert appended(store, []) == []
     assert store.last() == 0
 
 
 def test_lines_get_rising_positions_and_are_read_in_order(store: Store) -> None:
-    assert store.append(numbers(10, 11)) == [1, 2]
-    assert store.append(numbers(12)) == [3]
+    assert appended(store, numbers(10, 11)) == [1, 2]
+    assert appended(store, numbers(12)) == [3]
     assert list(store.read(0)) == [Entry(1, b"10"), Entry(2, b"11"), Entry(3, b"12")]
     assert list(store.read(2)) == [Entry(3, b"12")]
     assert list(store.read(3)) == []
@@ -93,43 +56,43 @@ def test_lines_get_rising_positions_and_are_read_in_order(store: Store) -> None:
 
 def test_bodies_come_back_byte_by_byte(store: Store) -> None:
     odd = [b"", b"\0", bytes(range(256)), "\0ä😀".encode(), random.Random(3).randbytes(3_000_000)]
-    store.append([LogLine(body) for body in odd])
+    appended(store, [LogLine(body) for body in odd])
     assert bodies(store) == odd
 
 
 def test_a_long_log_is_read_over_many_pages(store: Store) -> None:
     lines = numbers(*range(5001))
-    assert store.append(lines) == list(range(1, 5002))
+    assert appended(store, lines) == list(range(1, 5002))
     assert bodies(store) == [line.body for line in lines]
     assert bodies(store, 1999) == [line.body for line in lines[1999:]]
 
 
 def test_reading_goes_up_to_what_was_there_when_it_began(store: Store) -> None:
-    store.append(numbers(1, 2))
+    appended(store, numbers(1, 2))
     reading = store.read(0)
-    store.append(numbers(3))
+    appended(store, numbers(3))
     assert [entry.body for entry in reading] == [b"1", b"2"]
 
 
 def test_an_event_id_is_taken_once(store: Store) -> None:
     first = [LogLine(b"1", event_id="a"), LogLine(b"2", event_id="b"), LogLine(b"3", event_id="a")]
-    assert store.append(first) == [1, 2, None]
-    assert store.append([LogLine(b"4", event_id="b"), LogLine(b"5"), LogLine(b"6", event_id="c")]) == [None, 3, 4]
+    assert appended(store, first) == [1, 2, None]
+    assert appended(store, [LogLine(b"4", event_id="b"), LogLine(b"5"), LogLine(b"6", event_id="c")]) == [None, 3, 4]
     assert bodies(store) == [b"1", b"2", b"5", b"6"]
 
 
 def test_a_call_with_nothing_new_writes_nothing(store: Store) -> None:
-    store.append([LogLine(b"1", event_id="a")])
-    assert store.append([LogLine(b"2", event_id="a")]) == [None]
+    appended(store, [LogLine(b"1", event_id="a")])
+    assert appended(store, [LogLine(b"2", event_id="a")]) == [None]
     assert store.last() == 1
 
 
 @pytest.mark.parametrize("long", ["x" * 1000, "𝔘" * 20_000])
 def test_ids_are_told_apart_whatever_they_are_made_of(store: Store, long: str) -> None:
     names = ["", " ", "\0", "\0\0", "a", "a\0", "a\0b", "A", "á", "a\u0301", "\\x61", "😀", "\ue000", long, long + "\0"]
-    assert store.append([LogLine(b"", user=name, event_id=name) for name in names]) == list(range(1, len(names) + 1))
-    assert store.append([LogLine(b"", event_id=name) for name in names]) == [None] * len(names)
-    store.append([LogLine(b"", user=name, forgets=True) for name in names])
+    assert appended(store, [LogLine(b"", user=name, event_id=name) for name in names]) == list(range(1, len(names) + 1))
+    assert appended(store, [LogLine(b"", event_id=name) for name in names]) == [None] * len(names)
+    appended(store, [LogLine(b"", user=name, forgets=True) for name in names])
     assert list(store.forgotten()) == names
     for left, name in enumerate(names, 1):
         store.purge({name: store.last()}, store.last())
@@ -137,47 +100,103 @@ def test_ids_are_told_apart_whatever_they_are_made_of(store: Store, long: str) -
 
 
 def test_lines_are_appended_all_or_none(store: Store) -> None:
-    store.append(numbers(1))
+    appended(store, numbers(1))
     with pytest.raises(UnicodeEncodeError):
-        store.append([LogLine(b"2", event_id="a"), LogLine(b"3", user="\ud800"), LogLine(b"4")])
+        appended(store, [LogLine(b"2", event_id="a"), LogLine(b"3", user="\ud800"), LogLine(b"4")])
     assert (bodies(store), store.last()) == ([b"1"], 1)
-    assert store.append([LogLine(b"2", event_id="a")]) == [2]
+    assert appended(store, [LogLine(b"2", event_id="a")]) == [2]
 
 
 def test_everything_is_there_after_reopening(url: str, file: Callable[[bytes], Path]) -> None:
     with closing(stores.opened(url)) as store:
-        store.append([LogLine(b"1", "ann", "a"), LogLine(b"2", "bob", forgets=True), LogLine(b"3", "cy")])
+        appended(store, [LogLine(b"1", "ann", "a"), LogLine(b"2", "bob", forgets=True), LogLine(b"3", "cy")])
         store.purge({"ann": 1}, 1)
         saved = store.save(2, file(b"content"))
     with closing(stores.opened(url)) as store:
         assert list(store.read(0)) == [Entry(2, b"2"), Entry(3, b"3")]
         assert (store.last(), store.base(), store.forgotten(), store.snapshots()) == (3, 1, {"bob": 2}, [saved])
         assert content(store, saved) == b"content"
-        assert store.append([LogLine(b"4", event_id="a")]) == [4]
+        assert appended(store, [LogLine(b"4", event_id="a")]) == [4]
+
+
+# What is appended continues what is known
+
+
+def test_lines_continue_the_log_where_it_ends_and_nowhere_else(store: Store) -> None:
+    store.append([LogLine(b"1", event_id="a"), LogLine(b"2")], 0)
+    for lines in (numbers(3), [LogLine(b"3", event_id="a")], []):
+        for after in (0, 1):
+            with pytest.raises(StoreMovedOn, match=f"goes on to line 2, and line {after} is the last that is known"):
+                store.append(lines, after)
+        with pytest.raises(StoreDamaged, match="ends at line 2, and line 3 was acknowledged"):
+            store.append(lines, 3)
+    assert (bodies(store), store.last()) == ([b"1", b"2"], 2)
+    assert store.append(numbers(3), 2) == [3]
+
+
+@pytest.fixture
+def take_away(request: pytest.FixtureRequest, url: str) -> Callable[[], None]:
+    """Takes the right to write from whoever has it, who does not hear of it."""
+    if url.startswith(SQLITE):
+        return (Path(url.removeprefix("sqlite:")) / "lock").unlink
+    server: PostgresServer = request.getfixturevalue("postgres")
+    return server.end_sessions
+
+
+def test_who_lost_the_right_to_write_cannot_write_behind_what_it_does_not_know(
+    url: str, take_away: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_session, "PATIENCE", 0.2)
+    with closing(stores.opened(url)) as store:
+        store.append(numbers(1), 0)
+        take_away()
+        with closing(stores.opened(url)) as other:
+            other.append(numbers(2, 3), 1)
+            for _ in range(3):
+                with pytest.raises((StoreInUse, StoreUnavailable)):
+                    store.append(numbers(9), 1)
+            other.append(numbers(4), 3)
+        for _ in range(2):
+            with pytest.raises(StoreMovedOn):
+                store.append(numbers(9), 1)
+        assert bodies(store, 1) == [b"2", b"3", b"4"]
+        assert store.append(numbers(5), 4) == [5]
+        with pytest.raises(StoreInUse):  # it is its own again
+            stores.opened(url)
+
+
+def test_a_snapshot_from_before_an_erasure_is_not_taken_over(store: Store, file: Callable[[bytes], Path]) -> None:
+    appended(store, [LogLine(b"1", "ann"), LogLine(b"2"), LogLine(b"3")])
+    store.purge({"ann": 1}, 3)
+    with pytest.raises(StoreMovedOn, match="erased up to line 3"):
+        store.save(2, file(b"knows ann"))
+    assert store.snapshots() == []
+    store.save(3, file(b"does not"))
 
 
 # Purging
 
 
 def test_a_purge_erases_lines_of_its_users_up_to_a_position(store: Store) -> None:
-    store.append([LogLine(b"1", "ann"), LogLine(b"2", "bob"), LogLine(b"3", "cy"), LogLine(b"4"), LogLine(b"5", "ann")])
-    store.purge({"ann": 4, "cy": 3, "nobody": 9, "bob": 1}, 4)
+    appended(store, [LogLine(b"1", "ann"), LogLine(b"2", "bob"), LogLine(b"3", "cy"), LogLine(b"4"), LogLine(b"5", "ann")])
+    store.purge({"ann": 4, "cy": 3, "nobody": 4, "bob": 1}, 4)
     assert list(store.read(0)) == [Entry(2, b"2"), Entry(4, b"4"), Entry(5, b"5")]
     assert store.base() == 4
 
 
 def test_a_base_never_goes_back(store: Store) -> None:
-    store.append(numbers(1, 2, 3))
+    appended(store, numbers(1, 2, 3))
     store.purge({"ann": 1}, 3)
     store.purge({"bob": 2}, 2)
     assert store.base() == 3
 
 
 def test_users_are_forgotten_until_they_are_purged(store: Store) -> None:
-    store.append(
-        [LogLine(b"", "bob", forgets=True), LogLine(b"", "ann"), LogLine(b"", "ann", forgets=True), LogLine(b"", "bob")]
+    appended(
+        store,
+        [LogLine(b"", "bob", forgets=True), LogLine(b"", "ann"), LogLine(b"", "ann", forgets=True), LogLine(b"", "bob")],
     )
-    store.append([LogLine(b"", "bob", forgets=True)])
+    appended(store, [LogLine(b"", "bob", forgets=True)])
     assert list(store.forgotten().items()) == [("bob", 5), ("ann", 3)]
     store.purge({"ann": 2, "bob": 2}, 5)
     assert list(store.forgotten().items()) == [("ann", 3), ("bob", 5)]
@@ -186,18 +205,18 @@ def test_users_are_forgotten_until_they_are_purged(store: Store) -> None:
 
 
 def test_a_purged_event_id_is_gone_with_its_line(store: Store) -> None:
-    store.append([LogLine(b"1", "ann", "a")])
+    appended(store, [LogLine(b"1", "ann", "a")])
     store.purge({"ann": 1}, 1)
-    assert store.append([LogLine(b"2", "bob", "a")]) == [2]
+    assert appended(store, [LogLine(b"2", "bob", "a")]) == [2]
 
 
 def test_positions_are_never_given_out_twice(url: str) -> None:
     with closing(stores.opened(url)) as store:
-        store.append([LogLine(b"1", "ann"), LogLine(b"2", "ann")])
+        appended(store, [LogLine(b"1", "ann"), LogLine(b"2", "ann")])
         store.purge({"ann": 2}, 2)
         assert (store.last(), list(store.read(0))) == (2, [])
     with closing(stores.opened(url)) as store:
-        assert store.append(numbers(3)) == [3]
+        assert appended(store, numbers(3)) == [3]
 
 
 # Snapshots
@@ -241,16 +260,16 @@ def test_a_second_writer_is_refused(url: str, monkeypatch: pytest.MonkeyPatch) -
     with closing(stores.opened(url)) as store:
         with pytest.raises(StoreInUse, match="stop"):
             stores.opened(url)
-        assert store.append(numbers(1)) == [1]
+        assert appended(store, numbers(1)) == [1]
     stores.opened(url).close()
 
 
 def test_others_can_look_into_it_while_it_is_written(url: str, file: Callable[[bytes], Path]) -> None:
     with closing(stores.opened(url)) as store:
-        store.append([LogLine(b"1", "ann"), LogLine(b"2", "bob", forgets=True)])
+        appended(store, [LogLine(b"1", "ann"), LogLine(b"2", "bob", forgets=True)])
         with closing(stores.inspected(url)) as view:
             assert list(view.read(0)) == list(store.read(0))
-            store.append(numbers(3))
+            appended(store, numbers(3))
             store.purge({"ann": 1}, 1)
             saved = store.save(3, file(b"content"))
             assert [entry.body for entry in view.read(0)] == [b"2", b"3"]
@@ -261,11 +280,11 @@ def test_others_can_look_into_it_while_it_is_written(url: str, file: Callable[[b
 
 def test_others_can_look_into_it_when_nobody_writes(url: str) -> None:
     with closing(stores.opened(url)) as store:
-        store.append(numbers(1, 2))
+        appended(store, numbers(1, 2))
     with closing(stores.inspected(url)) as view:
         assert [entry.body for entry in view.read(0)] == [b"1", b"2"]
         with closing(stores.opened(url)) as store:
-            store.append(numbers(3))
+            appended(store, numbers(3))
             assert [entry.body for entry in view.read(0)] == [b"1", b"2", b"3"]
 
 
@@ -292,7 +311,7 @@ from coldstream.storage.store import LogLine
 store = stores.opened(sys.argv[1])
 while True:
     last = store.last()
-    print(*store.append([LogLine(b"%d" % (last + i), event_id=str(last + i)) for i in range(1, 8)]), flush=True)
+    print(*store.append([LogLine(b"%d" % (last + i), event_id=str(last + i)) for i in range(1, 8)], last), flush=True)
 """
 
 
@@ -315,17 +334,17 @@ def test_nothing_acknowledged_is_lost_and_nothing_is_half_there_after_kill_9(url
 
 def test_postgresql_is_stopped_and_started_and_the_store_goes_on(postgres: "PostgresServer") -> None:
     with closing(stores.opened(postgres.new_schema())) as store:
-        store.append([LogLine(b"1", event_id="a")])
+        appended(store, [LogLine(b"1", event_id="a")])
         postgres.stop()
         try:
             for _ in range(3):
                 with pytest.raises(StoreUnavailable, match="goes on by itself"):
-                    store.append(numbers(2))
+                    appended(store, numbers(2))
             with pytest.raises(StoreUnavailable):
                 list(store.read(0))
         finally:
             postgres.start()
-        assert store.append([LogLine(b"3"), LogLine(b"4", event_id="a")]) == [2, None]
+        assert appended(store, [LogLine(b"3"), LogLine(b"4", event_id="a")]) == [2, None]
         assert bodies(store) == [b"1", b"3"]
 
 
@@ -350,7 +369,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(lines=st.lists(LINES, max_size=8))
     def append(self, lines: list[LogLine]) -> None:
-        expected: list[int | None] = []
+        expected, before = list[int | None](), self.last_position
         for line in lines:
             if line.event_id is not None and line.event_id in {line.event_id for line in self.lines.values()}:
                 expected.append(None)
@@ -358,12 +377,12 @@ class Machine(RuleBasedStateMachine):
             self.last_position += 1
             self.lines[self.last_position] = line
             expected.append(self.last_position)
-        assert self.store.append(lines) == expected
+        assert self.store.append(lines, before) == expected
 
     @rule(back=st.dictionaries(NAMES, st.integers(0, 5)), base_back=st.integers(0, 5))
     def purge(self, back: dict[str, int], base_back: int) -> None:
-        users = {user: max(0, self.last_position - own) for user, own in back.items()}
         base = max(0, self.last_position - base_back)
+        users = {user: max(0, base - own) for user, own in back.items()}
         self.store.purge(users, base)
         self.lines = {p: line for p, line in self.lines.items() if line.user is None or p > users.get(line.user, 0)}
         self.base = max(self.base, base)

@@ -1,7 +1,10 @@
 """What is saved goes on with the same bits; what is damaged or foreign is refused."""
 
+import copy
 import os
+import tracemalloc
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -81,6 +84,86 @@ def test_flipped_bits_are_found_or_harmless(saved: Path) -> None:
         except InvalidSnapshot:
             refused += 1
     assert refused > 40
+
+
+def npy(declared: str, content: bytes) -> bytes:
+    """A member of an archive that says what it likes about itself."""
+    padded = declared.encode().ljust(-(len(declared) + 11) % 64 + len(declared)) + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(padded).to_bytes(2, "little") + padded + content
+
+
+def declared(shape: str, kind: str = "|u1") -> str:
+    return f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}"
+
+
+def rewritten(path: Path, member: str, content: bytes, how: int = zipfile.ZIP_STORED) -> None:
+    """Give one member another content, with a checksum that is right."""
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, whole in (members | {member: content}).items():
+            archive.writestr(name, whole, how if name == member else zipfile.ZIP_STORED)
+
+
+@pytest.mark.parametrize("bit", range(8))
+def test_every_bit_of_an_arrays_header_is_found(saved: Path, bit: int) -> None:
+    """NumPy's parser raises whatever Python's own parser does, and what is not where it should be is not all it meets."""
+    whole = saved.read_bytes()
+    begin = whole.index(b"\x93NUMPY")
+    for position in range(begin, whole.index(b"}", begin) + 1):
+        damaged = bytearray(whole)
+        damaged[position] ^= 1 << bit
+        saved.write_bytes(damaged)
+        with pytest.raises(InvalidSnapshot, match="damaged"):
+            Recommender.load(saved)
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["{'descr': '|u1', ", "'" * 200, "(" * 5000, "\\", "f(1)", declared("(5"), declared("(-5,)"), declared("(5,)", "|O")],
+)
+def test_a_header_that_no_parser_takes_is_damage_whatever_it_raises(saved: Path, header: str) -> None:
+    rewritten(saved, "model.V.npy", npy(header, b"abcde"))
+    with pytest.raises(InvalidSnapshot, match="damaged"):
+        Recommender.load(saved)
+
+
+def peak(action: Callable[[], object]) -> int:
+    """The most bytes that an action held at once."""
+    tracemalloc.start()
+    try:
+        action()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("how", ["compressed", "header"])
+def test_a_file_that_says_it_holds_more_than_it_is_long_is_refused_before_it_is_read(saved: Path, how: str) -> None:
+    huge = 2**26
+    if how == "compressed":
+        rewritten(saved, "model.V.npy", npy(declared(f"({huge},)"), bytes(huge)), zipfile.ZIP_DEFLATED)
+    else:
+        rewritten(saved, "model.V.npy", npy(declared(f"({huge},)"), b"abcde"))
+    assert saved.stat().st_size < 2**20
+
+    def refused() -> None:
+        with pytest.raises(InvalidSnapshot, match=r"compressed|does not have"):
+            Recommender.load(saved)
+
+    assert peak(refused) < 2**24
+
+
+def test_members_that_share_bytes_are_refused_before_they_are_read(saved: Path) -> None:
+    """Every entry of the directory may point to the same bytes: a small file then unpacks to any size."""
+    with zipfile.ZipFile(saved, "a") as archive:
+        archive.writestr("large.npy", npy(declared("(1000000,)"), bytes(1_000_000)))
+        archive.NameToInfo, archive._didModify = {}, True
+        for n in range(60):
+            shared = copy.copy(archive.filelist[-1 - n])
+            archive.filelist.append(shared)
+    with pytest.raises(InvalidSnapshot, match="are declared to hold"):
+        Recommender.load(saved)
 
 
 def test_foreign_files_are_refused(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from coldstream.errors import InvalidInput
+from coldstream.errors import InvalidInput, StoreDamaged
 from coldstream.runtime.verification import Verdict, verified
 from coldstream.storage import stores
 
@@ -32,7 +32,11 @@ def _run(args: argparse.Namespace) -> int:
         raise InvalidInput("give either --data DIR or --store URL")
     url = f"sqlite:{args.data}" if args.store is None else args.store
     with closing(stores.inspected(url)) as store:
-        verdict = verified(store, args.recent, _tell if sys.stderr.isatty() else lambda _: None)
+        try:
+            verdict = verified(store, args.recent, _tell if sys.stderr.isatty() else lambda _: None)
+        except StoreDamaged as error:
+            print(f"the log is NOT whole: {error}")
+            return DIFFERENT
     _show(verdict)
     return DIFFERENT if verdict.different else 0
 
@@ -42,7 +46,7 @@ def _tell(done: int) -> None:
 
 
 def _show(verdict: Verdict) -> None:
-    print(f"replayed {verdict.replayed:,} lines, from line {verdict.base:,} to line {verdict.last:,}")
+    print(f"replayed {verdict.replayed:,} lines, from line {verdict.base:,} to line {verdict.last:,}; checksums agree")
     for saved in verdict.same:
         print(f"snapshot {saved.number} of line {saved.position:,}: the same, bit by bit")
     for saved, reason in verdict.different:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -29,6 +30,7 @@ def recovered(store: Store, requested: RequestedModel, unwanted: Callable[[], bo
 
     It may take minutes; `unwanted` is asked now and then, and ends it with `Interrupted`.
     """
+    _refuse_ahead(store)
     if store.last() == 0:
         _begin(store, requested)
     started = perf_counter()
@@ -39,6 +41,18 @@ def recovered(store: Store, requested: RequestedModel, unwanted: Callable[[], bo
     log.info("recovered", extra={"snapshot": first, "replayed": lines, "position": learner.position, "seconds": seconds})
     _follow(store, requested, learner)
     return learner
+
+
+def _refuse_ahead(store: View) -> None:
+    """Refuse a log that ends before a snapshot: lines that are new would get positions that the snapshot passes over."""
+    last = store.last()
+    ahead = [saved for saved in store.snapshots() if saved.position > last]
+    if not ahead:
+        return
+    names = ", ".join(f"{store.snapshot_name(saved)} up to line {saved.position}" for saved in ahead)
+    message = f"the log ({store.log_name()}) ends at line {last}, and snapshots know more ({names})"
+    remedy = f"put back the log that belongs to them; or, to go on after line {last} without what was lost, remove them"
+    raise StoreDamaged(f"{message}: lines of the log were lost, or one of both is an older copy; {remedy}")
 
 
 def _while_wanted(entries: Iterable[Entry], unwanted: Callable[[], bool]) -> Iterator[Entry]:
@@ -68,13 +82,24 @@ def newest(store: View) -> Learner:
 
 def loaded(store: View, saved: Saved) -> Learner:
     """The learner of a snapshot."""
+    if saved.position > (last := store.last()):
+        raise InvalidSnapshot(f"snapshot {saved.number} is of line {saved.position}, and the log ends at line {last}")
     with store.opened(saved) as path:
-        learner = Learner.load(path)
+        learner = _read(path, saved)
     if learner.position != saved.position:
         raise InvalidSnapshot(f"snapshot {saved.number} is of line {learner.position}, and should be of {saved.position}")
     if learner.position < store.base():
         raise InvalidSnapshot(f"snapshot {saved.number} still knows people who were erased up to line {store.base()}")
     return learner
+
+
+def _read(path: Path, saved: Saved) -> Learner:
+    try:
+        return Learner.load(path)
+    except InvalidSnapshot:
+        raise
+    except Exception as error:  # what is wrong with a file may come out anywhere
+        raise InvalidSnapshot(f"snapshot {saved.number} is damaged ({error!r}); use an older one") from error
 
 
 def at_the_beginning(store: View) -> Learner:
@@ -95,7 +120,7 @@ def _begin(store: Store, requested: RequestedModel) -> None:
     hyperparameters = Hyperparameters() if requested.hyperparameters is None else requested.hyperparameters
     header = LogHeader(requested.schema.document(), hyperparameters.document(), requested.seed or 0)
     Learner.begun(header, 1)  # what cannot be built is refused before it is written down
-    store.append([line(header)])
+    store.append([line(header)], 0)
 
 
 def _follow(store: Store, requested: RequestedModel, learner: Learner) -> None:
@@ -110,7 +135,7 @@ def _follow(store: Store, requested: RequestedModel, learner: Learner) -> None:
     _refuse_removed(learner.declared, requested.schema)
     extended = SchemaExtended(requested.schema.document())
     recommender.check_extension(requested.schema)
-    (position,) = store.append([line(extended)])
+    (position,) = store.append([line(extended)], learner.position)
     assert position is not None
     learner.apply(position, extended)
     log.info("the schema was extended", extra={"position": position})

@@ -8,7 +8,7 @@ from pathlib import Path
 from time import monotonic, perf_counter
 from typing import Protocol, TypeVar
 
-from coldstream.errors import StoreInUse, StoreUnavailable
+from coldstream.errors import StoreDamaged, StoreInUse, StoreUnavailable
 from coldstream.runtime.learner import Learner, State, save
 from coldstream.storage.store import Saved, Store
 
@@ -112,7 +112,7 @@ class Snapshots:
     async def _try_to_take(self, learner: Learner) -> None:
         try:
             await self.take(learner)
-        except NOT_NOW as error:
+        except (*NOT_NOW, StoreDamaged) as error:
             self._not_before = monotonic() + RETRY_AFTER
             log.warning("no snapshot could be taken; it will be tried again", extra={"reason": str(error)})
         finally:

@@ -16,7 +16,7 @@ from pathlib import Path
 from time import monotonic, perf_counter
 from typing import TypeVar
 
-from coldstream.errors import ColdstreamError, StoreInUse, StoreUnavailable
+from coldstream.errors import ColdstreamError, StoreDamaged, StoreInUse, StoreMovedOn, StoreUnavailable
 from coldstream.runtime.checks import Checks, Refused, together
 from coldstream.runtime.learner import Learner
 from coldstream.runtime.records import Interaction, Record, UserForgotten, line
@@ -39,6 +39,8 @@ LONGEST_PIECE = 16
 TIDY_EVERY = 1.0
 """Seconds."""
 
+FAILED = "the service has failed and stops; what was written may be learned when it is back"
+
 Answer = TypeVar("Answer")
 
 
@@ -48,6 +50,10 @@ class Overloaded(ColdstreamError):
 
 class Stopping(ColdstreamError):
     """The service is going down and takes nothing more."""
+
+
+class Overtaken(ColdstreamError):
+    """Another process wrote to the log what cannot be learned behind what is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +95,7 @@ class Writer:
         self._wake = asyncio.Event()
         self._stopping = False
         self._behind = False
+        self._damage: StoreDamaged | None = None
         self._tidied = monotonic()
         self._evaluation_budget = TimeBudget(limits.evaluation_share)
         self._task: asyncio.Task[None] | None = None
@@ -123,7 +130,10 @@ class Writer:
 
     async def snapshot(self) -> Saved:
         """Take a snapshot now."""
-        return await self.snapshots.take(self.learner)
+        try:
+            return await self.snapshots.take(self.learner)
+        except StoreDamaged as error:
+            raise Stopping(FAILED) from error
 
     # Its life
 
@@ -143,6 +153,8 @@ class Writer:
                 await self.snapshots.finish(self.learner)
         except NOT_NOW as error:
             log.warning("no last snapshot; the log will be replayed", extra={"reason": str(error)})
+        except StoreDamaged as error:
+            self.failed = error
         finally:
             await self._in_store(self._store.close)
             self._thread.shutdown()
@@ -152,6 +164,8 @@ class Writer:
             while self._calls or not self._stopping:
                 if not self._calls:
                     await self._sleep()
+                if self._damage is not None:
+                    raise self._damage
                 await self._tidy()
                 await self._take()
         except Exception as error:
@@ -159,7 +173,7 @@ class Writer:
             self.failed, self._stopping = error, True
             log.critical("the writer failed; restart the service", exc_info=error)
             for call in (*self._group, *self._calls):
-                _answer(call, Stopping("the service has failed and stops; what was written may be learned when it is back"))
+                _answer(call, Stopping(FAILED))
             failed()
 
     async def _sleep(self) -> None:
@@ -191,9 +205,12 @@ class Writer:
         try:
             if not caught_up:
                 raise StoreUnavailable("the store does not answer; try again later")
-            positions = await self._in_store(lambda: self._store.append(lines))
+            positions = await self._in_store(lambda: self._store.append(lines, self.learner.position))
+        except StoreMovedOn as error:
+            log.warning("another process wrote to the log; what it wrote is learned first", extra={"reason": str(error)})
+            self._put_back()
+            return
         except (StoreUnavailable, StoreInUse) as error:
-            self._behind = True
             log.warning("the store did not take what was written", extra={"reason": str(error), "records": len(lines)})
             for call in self._group:
                 _answer(call, error)
@@ -219,15 +236,28 @@ class Writer:
             lines += len(call.records)
         return group
 
+    def _put_back(self) -> None:
+        """Let the calls of the group be checked once more, in view of what others wrote, before those that wait."""
+        self._calls.extendleft(reversed(self._group))
+        self.waiting += sum(len(call.records) for call in self._group)
+        self._group = []
+
     async def _caught_up(self) -> bool:
-        """Whether what is known and the log agree. After a commit whose end is not known, what the log has is learned."""
+        """Whether what is known and the log agree.
+
+        After a commit whose end is not known, or one that others came before, what the log has is learned.
+        """
         if not self._behind:
             return True
         try:
             entries = await self._in_store(lambda: list(self._store.read(self.learner.position)))
             self.snapshots.to_erase = await self._in_store(self._store.forgotten)
+            base = await self._in_store(self._store.base)
         except (StoreUnavailable, StoreInUse):
             return False
+        if base > self.learner.position:
+            message = f"another process erased people from the log up to line {base}, and this one knows it up to line"
+            raise Overtaken(f"{message} {self.learner.position}; restart the service, which begins behind them")
         found = self.learner.replay(entries)
         self._behind = False
         log.info("the store works again", extra={"position": self.learner.position, "found": found})
@@ -278,7 +308,15 @@ class Writer:
             log.warning("people are forgotten, and not erased from the log yet", extra={"reason": str(error)})
 
     async def _in_store(self, action: Callable[[], Answer]) -> Answer:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, action)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, action)
+        except NOT_NOW:
+            self._behind = True  # whatever failed: the right to write may have been lost with it, and others may have had it
+            raise
+        except StoreDamaged as error:
+            self._damage = error  # whoever asked, nothing may be written any more
+            self._wake.set()
+            raise
 
 
 def _answer(call: _Call, outcome: list[int | None] | ColdstreamError) -> None:

@@ -17,7 +17,8 @@ _UNAVAILABLE = {
     sqlite3.SQLITE_BUSY: ("another program holds log.sqlite", "end that program"),
     sqlite3.SQLITE_LOCKED: ("another program holds log.sqlite", "end that program"),
 }
-_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+# The general error is one of them: what is asked never changes, so a table or a column is not there any more.
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
 
 
 @contextmanager
@@ -25,11 +26,13 @@ def reported(folder: Path) -> Iterator[None]:
     """Turns what the disk and SQLite say into `StoreUnavailable` or `StoreDamaged`."""
     try:
         yield
+    except UnicodeDecodeError as error:  # SQLite names what it has found in letters that are none
+        raise StoreDamaged(_damaged(folder, error)) from error
     except sqlite3.DatabaseError as error:
-        code = error.sqlite_errorcode & 0xFF  # the rest of an extended code says where it happened
+        # Python itself, which has no code, refuses a text that is none. The rest of an extended code says where it happened.
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
         if code in _DAMAGED:
-            message = f"store {str(folder)!r}: log.sqlite is damaged or no database ({error})"
-            raise StoreDamaged(f"{message}; restore the folder from a backup") from error
+            raise StoreDamaged(_damaged(folder, error)) from error
         if code not in _UNAVAILABLE:
             raise
         what, remedy = _UNAVAILABLE[code]
@@ -46,6 +49,10 @@ def make_folder(folder: Path) -> None:
             make_folder(folder.parent)
         folder.mkdir(mode=0o700)
         sync(folder.parent)
+
+
+def _damaged(folder: Path, error: Exception) -> str:
+    return f"store {str(folder)!r}: log.sqlite is damaged or no database ({error}); restore the folder from a backup"
 
 
 def _message(folder: Path, what: str, remedy: str) -> str:

@@ -7,10 +7,12 @@ from pathlib import Path
 
 from psycopg import Connection
 
-from coldstream.errors import InvalidInput
-from coldstream.storage import log_pages, postgres_log
+from coldstream.errors import InvalidInput, StoreDamaged
+from coldstream.storage import log_pages, postgres_log, postgres_migration
+from coldstream.storage.checksums import FIRST, Bounds, Row
 from coldstream.storage.disk import reported
 from coldstream.storage.postgres_session import Session, hold
+from coldstream.storage.rows import check_knows_erased
 from coldstream.storage.store import Entry, LogLine, Saved
 
 
@@ -18,12 +20,15 @@ class PostgresStore:
     """The store of the one process that writes to a schema. The tables are made if there are none."""
 
     def __init__(self, url: str) -> None:
-        self._session = Session(url, _begin_to_write)
+        self._end = Bounds(0, 0, FIRST)
+        self._session = Session(url, self._begin_to_write)
         self._view = PostgresView(self._session)
 
-    def append(self, lines: Sequence[LogLine], /) -> list[int | None]:
+    def append(self, lines: Sequence[LogLine], after: int, /) -> list[int | None]:
         with self._session.connection() as connection:
-            return postgres_log.append(connection, lines)
+            new = postgres_log.append(connection, lines, after)
+        self._end = new.bounds
+        return new.positions
 
     def read(self, after: int, /) -> Iterator[Entry]:
         return self._view.read(after)
@@ -43,6 +48,7 @@ class PostgresStore:
 
     def save(self, position: int, file: Path, /) -> Saved:
         with self._session.connection() as connection:
+            check_knows_erased(postgres_log.bounds(connection).base, position)
             saved = postgres_log.save(connection, position, file)
         file.unlink()
         return saved
@@ -57,8 +63,30 @@ class PostgresStore:
         with self._session.connection() as connection:
             postgres_log.discard(connection, saved)
 
+    def log_name(self) -> str:
+        return self._view.log_name()
+
+    def snapshot_name(self, saved: Saved, /) -> str:
+        return self._view.snapshot_name(saved)
+
+    def check(self) -> None:
+        self._view.check()
+
     def close(self) -> None:
         self._view.close()
+
+    def _begin_to_write(self, connection: Connection) -> None:
+        connection.execute("SET synchronous_commit = on")
+        hold(connection)
+        if not postgres_log.exists(connection):
+            postgres_log.create(connection)
+        postgres_migration.migrate(connection)
+        postgres_log.check(connection)
+        postgres_log.check_end(connection)
+        if not postgres_log.has(connection, self._end):
+            message = f"the log in PostgreSQL does not have line {self._end.last} any more, which was acknowledged"
+            raise StoreDamaged(f"{message}: this is another log, or an older copy; restore the newer one and restart")
+        self._end = postgres_log.bounds(connection)
 
 
 class PostgresView:
@@ -70,19 +98,17 @@ class PostgresView:
             pass
 
     def read(self, after: int, /) -> Iterator[Entry]:
-        return log_pages.lines(self._page, after, self.last())
+        return log_pages.lines(self._page, after, self._bounds())
 
     def last(self) -> int:
-        with self._session.connection() as connection:
-            return postgres_log.last(connection)
+        return self._bounds().last
 
     def forgotten(self) -> dict[str, int]:
         with self._session.connection() as connection:
             return postgres_log.forgotten(connection)
 
     def base(self) -> int:
-        with self._session.connection() as connection:
-            return postgres_log.base(connection)
+        return self._bounds().base
 
     def snapshots(self) -> list[Saved]:
         with self._session.connection() as connection:
@@ -97,25 +123,31 @@ class PostgresView:
                 file.seek(0)
             yield Path(f"/dev/fd/{file.fileno()}")
 
+    def log_name(self) -> str:
+        return "the table coldstream_log in PostgreSQL"
+
+    def snapshot_name(self, saved: Saved, /) -> str:
+        return f"number {saved.number} in the table coldstream_snapshot"
+
+    def check(self) -> None:
+        with self._session.connection() as connection:
+            postgres_log.check_end(connection)
+
     def close(self) -> None:
         self._session.close()
 
-    def _page(self, after: int, last: int) -> list[Entry]:
+    def _bounds(self) -> Bounds:
         with self._session.connection() as connection:
-            return postgres_log.page(connection, after, last)
+            return postgres_log.bounds(connection)
+
+    def _page(self, first: int, last: int) -> list[Row]:
+        with self._session.connection() as connection:
+            return postgres_log.page(connection, first, last)
 
 
 def inspected(url: str) -> PostgresView:
     """A look into the store, whoever writes to it."""
     return PostgresView(Session(url, _begin_to_read))
-
-
-def _begin_to_write(connection: Connection) -> None:
-    connection.execute("SET synchronous_commit = on")
-    hold(connection)
-    if not postgres_log.exists(connection):
-        postgres_log.create(connection)
-    postgres_log.check(connection)
 
 
 def _begin_to_read(connection: Connection) -> None:

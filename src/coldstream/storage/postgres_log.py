@@ -1,7 +1,7 @@
 """The log and the snapshots in PostgreSQL: what is asked of a connection.
 
-Names are kept as bytes of UTF-8, because a text in PostgreSQL cannot hold every character. The last position has a place of
-its own, because the last line may be purged.
+Names are kept as bytes of UTF-8, because a text in PostgreSQL cannot hold every character. A line that is purged leaves its
+number and its checksum.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,20 +10,27 @@ from typing import BinaryIO, LiteralString
 
 from psycopg import Connection
 
-from coldstream.errors import InvalidInput, InvalidSnapshot
+from coldstream.errors import InvalidInput, InvalidSnapshot, StoreDamaged, StoreMovedOn
+from coldstream.storage.checksums import FIRST, REMEDY, Bounds, Row, check_bounds, sealed
 from coldstream.storage.log_pages import PAGE
-from coldstream.storage.rows import digests, numbered
-from coldstream.storage.store import Entry, LogLine, Saved
+from coldstream.storage.rows import Numbered, check_continues, digests, numbered
+from coldstream.storage.store import LogLine, Saved
 
-VERSION = 1
+VERSION = 2
+
+OLD_VERSION = 1
+"""The format without checksums."""
 
 CHUNK = 8 * 2**20
 """Bytes of a snapshot in one row."""
 
 _SCHEMA = """
-CREATE TABLE coldstream_meta (version integer NOT NULL, last bigint NOT NULL, base bigint NOT NULL);
+CREATE TABLE coldstream_meta (
+    version integer NOT NULL, last bigint NOT NULL, base bigint NOT NULL, checksum bigint NOT NULL, seal bigint NOT NULL
+);
 CREATE TABLE coldstream_log (
-    position bigint PRIMARY KEY, person bytea, event bytea, forgets boolean NOT NULL, body bytea NOT NULL
+    position bigint PRIMARY KEY, person bytea, event bytea, forgets boolean, body bytea,
+    salt bigint, checksum bigint NOT NULL
 );
 CREATE UNIQUE INDEX coldstream_log_event ON coldstream_log (event) WHERE event IS NOT NULL;
 CREATE INDEX coldstream_log_person ON coldstream_log USING hash (person);
@@ -46,7 +53,9 @@ def create(connection: Connection) -> None:
     """Make the tables, all or none."""
     with connection.transaction():
         connection.execute(_SCHEMA)
-        connection.execute("INSERT INTO coldstream_meta VALUES (%s, 0, 0)", (VERSION,))
+        begun = Bounds(0, 0, FIRST)
+        query = "INSERT INTO coldstream_meta (version, base, last, checksum, seal) VALUES (%s, %s, %s, %s, %s)"
+        connection.execute(query, (VERSION, *begun, sealed(begun)))
 
 
 def check(connection: Connection) -> None:
@@ -54,46 +63,70 @@ def check(connection: Connection) -> None:
     version = _value(connection, "SELECT version FROM coldstream_meta")
     if version != VERSION:
         message = f"the store in PostgreSQL has format {version}, this release reads {VERSION}"
-        raise InvalidInput(f"{message}; use the release that wrote it")
+        converts = "start the service once, which converts it"
+        raise InvalidInput(f"{message}; {converts if version == OLD_VERSION else 'use the release that wrote it'}")
 
 
-def append(connection: Connection, lines: Sequence[LogLine]) -> list[int | None]:
-    """Write lines, in one statement after one question."""
+def append(connection: Connection, lines: Sequence[LogLine], after: int) -> Numbered:
+    """Write lines, in one statement after one question. The statement does nothing where the log has gone on since."""
     events = digests(lines)
-    query = "SELECT last, ARRAY(SELECT event FROM coldstream_log WHERE event = ANY (%b::bytea[])) FROM coldstream_meta"
+    query = (
+        "SELECT base, last, checksum, seal, ARRAY(SELECT event FROM coldstream_log WHERE event = ANY (%b::bytea[])) "
+        "FROM coldstream_meta"
+    )
     asked = [event for event in events if event is not None]
-    ((last, known),) = connection.execute(query, (asked,), binary=True)
-    rows, positions = numbered(lines, events, known, last)
-    if rows:
-        connection.execute(
+    ((*found, seal, known),) = connection.execute(query, (asked,), binary=True)
+    before = check_bounds(Bounds(*found), seal)
+    check_continues(before, after)
+    new = numbered(lines, events, known, before)
+    if new.rows:
+        written = connection.execute(
             """
-            WITH written AS (
-                INSERT INTO coldstream_log
-                SELECT * FROM unnest(%b::bigint[], %b::bytea[], %b::bytea[], %b::boolean[], %b::bytea[])
+            WITH moved AS (
+                UPDATE coldstream_meta SET last = %b, checksum = %b, seal = %b
+                WHERE (base, last, checksum) = (%b, %b, %b) RETURNING last
             )
-            UPDATE coldstream_meta SET last = %b
+            INSERT INTO coldstream_log
+            SELECT line.* FROM moved, unnest(
+                %b::bigint[], %b::bytea[], %b::bytea[], %b::boolean[], %b::bytea[], %b::bigint[], %b::bigint[]
+            ) AS line
             """,
-            (
-                [row.position for row in rows],
-                [None if row.person is None else row.person.encode() for row in rows],
-                [row.event for row in rows],
-                [row.forgets for row in rows],
-                [row.body for row in rows],
-                rows[-1].position,
-            ),
+            (new.bounds.last, new.bounds.checksum, sealed(new.bounds), *before, *map(list, zip(*new.rows, strict=True))),
         )
-    return positions
+        if written.rowcount != len(new.rows):
+            raise StoreMovedOn(f"the log went on behind line {after} meanwhile; read what another process wrote first")
+    return new
 
 
-def page(connection: Connection, after: int, last: int) -> list[Entry]:
-    """The first lines between two positions."""
-    query = "SELECT position, body FROM coldstream_log WHERE position > %b AND position <= %b ORDER BY position LIMIT %b"
-    return [Entry(*row) for row in connection.execute(query, (after, last, PAGE), binary=True)]
+def page(connection: Connection, first: int, last: int) -> list[Row]:
+    """The first rows from one position to another."""
+    query = (
+        "SELECT position, person, event, forgets, body, salt, checksum FROM coldstream_log "
+        "WHERE position BETWEEN %b AND %b ORDER BY position LIMIT %b"
+    )
+    return [Row(*row) for row in connection.execute(query, (first, last, PAGE), binary=True)]
 
 
-def last(connection: Connection) -> int:
-    """The last position that was ever given out."""
-    return _value(connection, "SELECT last FROM coldstream_meta")
+def bounds(connection: Connection) -> Bounds:
+    """Where a replay may begin, and where the log ends."""
+    ((*found, seal),) = connection.execute("SELECT base, last, checksum, seal FROM coldstream_meta")
+    return check_bounds(Bounds(*found), seal)
+
+
+def check_end(connection: Connection) -> None:
+    """Refuse a log whose last line is not the one that it should end with."""
+    # Both are asked for at once: the writer may go on between two questions.
+    query = "SELECT (SELECT max(position) FROM coldstream_log), base, last, checksum, seal FROM coldstream_meta"
+    ((last, *found, seal),) = connection.execute(query)
+    expected = check_bounds(Bounds(*found), seal)
+    if (last or 0) != expected.last or not has(connection, expected):
+        raise StoreDamaged(f"the log in PostgreSQL should end at line {expected.last}, and does not; {REMEDY}")
+
+
+def has(connection: Connection, end: Bounds) -> bool:
+    """Whether the log has the line that it ended with once."""
+    query = "SELECT 1 FROM coldstream_log WHERE position = %s AND checksum = %s"
+    return end.last == 0 or connection.execute(query, (end.last, end.checksum)).fetchone() is not None
 
 
 def forgotten(connection: Connection) -> dict[str, int]:
@@ -104,19 +137,19 @@ def forgotten(connection: Connection) -> dict[str, int]:
 
 def purge(connection: Connection, users: Mapping[str, int], base: int) -> None:
     """Erase the lines of users. What PostgreSQL kept of them for others is cleared, not overwritten."""
+    assert max(users.values(), default=0) <= base
     with connection.transaction():
         query = (
-            "DELETE FROM coldstream_log USING unnest(%b::bytea[], %b::bigint[]) AS purged (person, until) "
+            "UPDATE coldstream_log SET person = NULL, event = NULL, forgets = NULL, body = NULL, salt = NULL "
+            "FROM unnest(%b::bytea[], %b::bigint[]) AS purged (person, until) "
             "WHERE coldstream_log.person = purged.person AND position <= until"
         )
         connection.execute(query, ([user.encode() for user in users], list(users.values())))
-        connection.execute("UPDATE coldstream_meta SET base = greatest(base, %s)", (base,))
+        connection.execute("SELECT FROM coldstream_meta FOR UPDATE")
+        before = bounds(connection)
+        after = before._replace(base=max(before.base, base))
+        connection.execute("UPDATE coldstream_meta SET base = %s, seal = %s", (after.base, sealed(after)))
     connection.execute("VACUUM coldstream_log")
-
-
-def base(connection: Connection) -> int:
-    """Where a replay may begin."""
-    return _value(connection, "SELECT base FROM coldstream_meta")
 
 
 def save(connection: Connection, position: int, file: Path) -> Saved:

@@ -1,20 +1,22 @@
-"""What the databases keep of a line."""
+"""What the databases are to keep of lines that are new."""
 
 from collections.abc import Collection, Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
+from coldstream.errors import StoreDamaged, StoreMovedOn
+from coldstream.storage.checksums import Bounds, Row, checksum, salts
 from coldstream.storage.store import LogLine
 
 
-class Row(NamedTuple):
-    """A line with its place in the log."""
+class Numbered(NamedTuple):
+    """Rows to write, and what follows from them."""
 
-    position: int
-    person: str | None
-    event: bytes | None
-    forgets: bool
-    body: bytes
+    rows: list[Row]
+    positions: list[int | None]
+    """Of every line: None for an event that is known."""
+    bounds: Bounds
+    """Those of the log when the rows are written."""
 
 
 def digests(lines: Sequence[LogLine]) -> list[bytes | None]:
@@ -22,23 +24,42 @@ def digests(lines: Sequence[LogLine]) -> list[bytes | None]:
     return [None if line.event_id is None else blake2b(line.event_id.encode(), digest_size=16).digest() for line in lines]
 
 
-def numbered(
-    lines: Sequence[LogLine], events: Sequence[bytes | None], known: Collection[bytes], last: int
-) -> tuple[list[Row], list[int | None]]:
-    """The rows to write behind the last position, and the position of every line: None for an event that is known.
+def check_continues(bounds: Bounds, after: int) -> None:
+    """Refuse to append to a log that does not end at the position where whoever appends believes it to end."""
+    if bounds.last > after:
+        message = f"the log goes on to line {bounds.last}, and line {after} is the last that is known"
+        raise StoreMovedOn(f"{message}; another process wrote to it, so read what it wrote first")
+    if bounds.last < after:
+        message = f"the log ends at line {bounds.last}, and line {after} was acknowledged"
+        raise StoreDamaged(f"{message}; lines were lost, or this is an older copy: restore the newer one")
 
-    >>> rows, positions = numbered([LogLine(b"1"), LogLine(b"2"), LogLine(b"3")], [b"old", b"new", b"new"], [b"old"], 7)
-    >>> [row.body for row in rows], positions
-    ([b'2'], [None, 8, None])
+
+def check_knows_erased(base: int, position: int) -> None:
+    """Refuse a snapshot that was taken before people were erased."""
+    if position < base:
+        message = f"a snapshot of line {position} still knows people who were erased up to line {base}"
+        raise StoreMovedOn(f"{message}; another process erased them, so read what it wrote first")
+
+
+def numbered(lines: Sequence[LogLine], events: Sequence[bytes | None], known: Collection[bytes], bounds: Bounds) -> Numbered:
+    """The rows to write behind the last position.
+
+    >>> lines = [LogLine(b"1"), LogLine(b"2"), LogLine(b"3")]
+    >>> new = numbered(lines, [b"old", b"new", b"new"], [b"old"], Bounds(0, 7, 0))
+    >>> [row.body for row in new.rows], new.positions, new.bounds.last
+    ([b'2'], [None, 8, None], 8)
     """
     rows, positions, seen = list[Row](), list[int | None](), set(known)
-    for line, event in zip(lines, events, strict=True):
+    base, last, before = bounds
+    for line, event, salt in zip(lines, events, salts(len(lines)), strict=True):
         if event in seen:
             positions.append(None)
             continue
         if event is not None:
             seen.add(event)
         last += 1
-        rows.append(Row(last, line.user, event, line.forgets, line.body))
+        person = None if line.user is None else line.user.encode()
+        before = checksum(before, last, person, event, line.forgets, line.body, salt)
+        rows.append(Row(last, person, event, line.forgets, line.body, salt, before))
         positions.append(last)
-    return rows, positions
+    return Numbered(rows, positions, Bounds(base, last, before))

@@ -53,5 +53,9 @@ class SnapshotFiles:
             self._path(saved).unlink(missing_ok=True)
             sync(self._folder)
 
+    def name(self, saved: Saved) -> str:
+        """The path of a snapshot's file."""
+        return str(self._path(saved))
+
     def _path(self, saved: Saved) -> Path:
         return self._folder / f"{saved.number:010d}-{saved.position:019d}.npz"

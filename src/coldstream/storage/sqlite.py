@@ -7,10 +7,12 @@ from contextlib import AbstractContextManager, ExitStack, closing, contextmanage
 from functools import partial
 from pathlib import Path
 
-from coldstream.errors import InvalidInput, StoreUnavailable
+from coldstream.errors import InvalidInput, StoreDamaged, StoreUnavailable
 from coldstream.storage import log_pages, sqlite_log
+from coldstream.storage.checksums import REMEDY, Bounds, Row
 from coldstream.storage.disk import make_folder, reported
 from coldstream.storage.folder_lock import FolderLock
+from coldstream.storage.rows import check_knows_erased
 from coldstream.storage.snapshot_files import SnapshotFiles
 from coldstream.storage.store import Entry, LogLine, Saved
 
@@ -18,6 +20,8 @@ DATABASE = "log.sqlite"
 
 WAIT = 5.0
 """Seconds to wait for a reader that is in the way."""
+
+RESTART = "restart the service, which reads what there is"
 
 _PRAGMAS = (
     "journal_mode = WAL",
@@ -38,15 +42,23 @@ class SqliteStore:
         self._snapshots = SnapshotFiles(self._folder / "snapshots")
         with reported(self._folder), ExitStack() as held:
             make_folder(self._folder / "snapshots")
-            held.callback(FolderLock(self._folder).close)
+            self._lock = FolderLock(self._folder)
+            held.callback(self._lock.close)
             self._snapshots.clear()
             self._connection = held.enter_context(closing(_connected(self._folder)))
             self._open()
+            self._end = self._found_end()
+            self._files = {path: path.stat() for path in self._log_files() if path.exists()}
             self._held = held.pop_all()
 
-    def append(self, lines: Sequence[LogLine], /) -> list[int | None]:
+    def append(self, lines: Sequence[LogLine], after: int, /) -> list[int | None]:
         with self._transaction():
-            return sqlite_log.append(self._connection, lines)
+            if not sqlite_log.has(self._connection, self._end):
+                raise StoreDamaged(f"store {str(self._folder)!r}: log.sqlite was replaced by another log; {RESTART}")
+            new = sqlite_log.append(self._connection, lines, after)
+        self._end = new.bounds
+        self._lock.note(new.bounds.last, new.bounds.checksum)
+        return new.positions
 
     def read(self, after: int, /) -> Iterator[Entry]:
         return self._view.read(after)
@@ -69,6 +81,8 @@ class SqliteStore:
         return self._view.base()
 
     def save(self, position: int, file: Path, /) -> Saved:
+        self._keep_claim()
+        check_knows_erased(self.base(), position)
         return self._snapshots.save(position, file)
 
     def snapshots(self) -> list[Saved]:
@@ -78,7 +92,17 @@ class SqliteStore:
         return self._view.opened(saved)
 
     def discard(self, saved: Saved, /) -> None:
+        self._keep_claim()
         self._snapshots.discard(saved)
+
+    def log_name(self) -> str:
+        return self._view.log_name()
+
+    def snapshot_name(self, saved: Saved, /) -> str:
+        return self._view.snapshot_name(saved)
+
+    def check(self) -> None:
+        self._view.check()
 
     def close(self) -> None:
         with reported(self._folder):
@@ -87,13 +111,38 @@ class SqliteStore:
     def _open(self) -> None:
         begun = not sqlite_log.is_empty(self._connection)
         if begun:
-            sqlite_log.check(self._connection, self._folder)
+            sqlite_log.check_can_be_opened(self._connection, self._folder)
         for pragma in _PRAGMAS:
             self._connection.execute(f"PRAGMA {pragma}")
-        if not begun:
-            with self._transaction():
+        with _transaction(self._connection):
+            if begun:
+                sqlite_log.migrate(self._connection)
+            else:
                 sqlite_log.create(self._connection)
         self._emptied()  # a process may have been killed after a purge, while the WAL still had what was purged
+
+    def _found_end(self) -> Bounds:
+        """Where the log ends, which is not before the line that was noted last."""
+        sqlite_log.check_end(self._connection)
+        end, (position, checksum) = sqlite_log.bounds(self._connection), self._lock.noted()
+        if not sqlite_log.has(self._connection, Bounds(0, position, checksum)):
+            lost = f"log.sqlite does not have line {position}, which was acknowledged, as the file lock says"
+            why = "log.sqlite-wal was deleted or cut, or log.sqlite is an older copy"
+            remedy = f"put the newer files back; or, to go on after line {end.last} without what was lost, delete lock"
+            raise StoreDamaged(f"store {str(self._folder)!r}: {lost}: {why}; {remedy}")
+        return end
+
+    def _log_files(self) -> tuple[Path, ...]:
+        return self._folder / DATABASE, self._folder / f"{DATABASE}-wal"
+
+    def _keep_claim(self) -> None:
+        """Make sure that what is written is written to the folder, and by nobody else."""
+        with reported(self._folder):
+            for path, opened in self._files.items():
+                if not path.exists() or not os.path.samestat(path.stat(), opened):
+                    message = f"store {str(self._folder)!r}: {path.name} was deleted or replaced while it was written to"
+                    raise StoreDamaged(f"{message}; {RESTART}")
+            self._lock.keep()
 
     def _emptied(self) -> bool:
         """Whether the WAL, with all that pages were before, is gone; no reader may be in the way."""
@@ -107,39 +156,30 @@ class SqliteStore:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """All or nothing: whatever goes wrong, the next transaction begins with what was committed."""
-        with reported(self._folder):
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-                self._connection.execute("COMMIT")
-            except BaseException:
-                if self._connection.in_transaction:  # SQLite may have rolled back by itself
-                    self._connection.execute("ROLLBACK")
-                raise
+        self._keep_claim()
+        with reported(self._folder), _transaction(self._connection):
+            yield
 
 
 class SqliteView:
     """What can be read in a folder."""
 
     def __init__(self, folder: Path, connection: Callable[[], AbstractContextManager[sqlite3.Connection]]) -> None:
-        self._connection = connection
+        self._folder, self._connection = folder, connection
         self._snapshots = SnapshotFiles(folder / "snapshots")
 
     def read(self, after: int, /) -> Iterator[Entry]:
-        return log_pages.lines(self._page, after, self.last())
+        return log_pages.lines(self._page, after, self._bounds())
 
     def last(self) -> int:
-        with self._connection() as connection:
-            return sqlite_log.last(connection)
+        return self._bounds().last
 
     def forgotten(self) -> dict[str, int]:
         with self._connection() as connection:
             return sqlite_log.forgotten(connection)
 
     def base(self) -> int:
-        with self._connection() as connection:
-            return sqlite_log.base(connection)
+        return self._bounds().base
 
     def snapshots(self) -> list[Saved]:
         return self._snapshots.all()
@@ -147,12 +187,27 @@ class SqliteView:
     def opened(self, saved: Saved, /) -> AbstractContextManager[Path]:
         return self._snapshots.opened(saved)
 
+    def log_name(self) -> str:
+        return str(self._folder / DATABASE)
+
+    def snapshot_name(self, saved: Saved, /) -> str:
+        return self._snapshots.name(saved)
+
+    def check(self) -> None:
+        with self._connection() as connection:
+            if found := sqlite_log.damage(connection):
+                raise StoreDamaged(f"store {str(self._folder)!r}: log.sqlite is damaged ({found}); {REMEDY}")
+
     def close(self) -> None:
         """There is nothing to give back: connections are those of others."""
 
-    def _page(self, after: int, last: int) -> list[Entry]:
+    def _bounds(self) -> Bounds:
         with self._connection() as connection:
-            return sqlite_log.page(connection, after, last)
+            return sqlite_log.bounds(connection)
+
+    def _page(self, first: int, last: int) -> list[Row]:
+        with self._connection() as connection:
+            return sqlite_log.page(connection, first, last)
 
 
 def inspected(folder: str | Path) -> SqliteView:
@@ -172,6 +227,19 @@ def _looking(folder: Path) -> Iterator[sqlite3.Connection]:
     how = "mode=ro" if path.with_name(f"{DATABASE}-wal").exists() else "immutable=1"
     with reported(folder), closing(_connect(f"{path.as_uri()}?{how}", uri=True)) as connection:
         yield connection
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """All or nothing: whatever goes wrong, the next transaction begins with what was committed."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:  # SQLite may have rolled back by itself
+            connection.execute("ROLLBACK")
+        raise
 
 
 def _connected(folder: Path) -> sqlite3.Connection:

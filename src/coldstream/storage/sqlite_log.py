@@ -1,32 +1,38 @@
 """The log in SQLite: what is asked of a connection.
 
-log   position, person, event (the digest of its id), forgets, body
-meta  one row: base
+log   position, person, event (the digest of its id), forgets, body, salt, checksum
+meta  one row: base, last, checksum (the last line's), seal (the checksum of these three)
 
-A line that is purged leaves its number, and NULL for everything else. SQLite clears what such an update frees. Deleting the
-line would make it move others from page to page, and of these it leaves copies that a later purge does not find.
+A line that is purged leaves its number and its checksum, and NULL for everything else. SQLite clears what such an update
+frees. Deleting the line would make it move others from page to page, and of these it leaves copies that a later purge does
+not find.
 """
 
 import sqlite3
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from coldstream.errors import InvalidInput
+from coldstream.errors import InvalidInput, StoreDamaged
+from coldstream.storage.checksums import FIRST, REMEDY, Bounds, Row, check_bounds, checksum, salts, sealed
 from coldstream.storage.log_pages import PAGE
-from coldstream.storage.rows import digests, numbered
-from coldstream.storage.store import Entry, LogLine
+from coldstream.storage.rows import Numbered, check_continues, digests, numbered
+from coldstream.storage.store import LogLine
 
-APPLICATION, VERSION = 0x636F6C64, 1
+APPLICATION, VERSION = 0x636F6C64, 2
+
+OLD_VERSION = 1
+"""The format without checksums."""
 
 _SCHEMA = (
-    "CREATE TABLE log (position INTEGER PRIMARY KEY, person TEXT, event BLOB, forgets INTEGER, body BLOB)",
+    "CREATE TABLE log (position INTEGER PRIMARY KEY, person TEXT, event BLOB, forgets INTEGER, body BLOB, "
+    "salt INTEGER, checksum INTEGER)",
     "CREATE UNIQUE INDEX log_event ON log (event) WHERE event IS NOT NULL",
     "CREATE INDEX log_forgets ON log (position) WHERE forgets",
-    "CREATE TABLE meta (base INTEGER NOT NULL)",
-    "INSERT INTO meta VALUES (0)",
+    "CREATE TABLE meta (base INTEGER NOT NULL, last INTEGER NOT NULL, checksum INTEGER NOT NULL, seal INTEGER NOT NULL)",
     f"PRAGMA application_id = {APPLICATION}",
     f"PRAGMA user_version = {VERSION}",
 )
+_INSERT = "INSERT INTO log VALUES (?, CAST(? AS TEXT), ?, ?, ?, ?, ?)"
 
 
 def is_empty(connection: sqlite3.Connection) -> bool:
@@ -38,6 +44,8 @@ def create(connection: sqlite3.Connection) -> None:
     """Make the tables, within a transaction."""
     for statement in _SCHEMA:
         connection.execute(statement)
+    connection.execute("INSERT INTO meta VALUES (0, 0, 0, 0)")
+    _put_bounds(connection, Bounds(0, 0, FIRST))
 
 
 def check(connection: sqlite3.Connection, folder: Path) -> None:
@@ -47,26 +55,89 @@ def check(connection: sqlite3.Connection, folder: Path) -> None:
     version = _number(connection, "PRAGMA user_version")
     if version != VERSION:
         message = f"store {str(folder)!r} has format {version}, this release reads {VERSION}"
-        raise InvalidInput(f"{message}; use the release that wrote it")
+        converts = "start the service once, which converts it"
+        raise InvalidInput(f"{message}; {converts if version == OLD_VERSION else 'use the release that wrote it'}")
 
 
-def append(connection: sqlite3.Connection, lines: Sequence[LogLine]) -> list[int | None]:
+def check_can_be_opened(connection: sqlite3.Connection, folder: Path) -> None:
+    """Refuse a database that is neither a log of this release nor one that `migrate` makes one of."""
+    if (
+        _number(connection, "PRAGMA user_version") != OLD_VERSION
+        or _number(connection, "PRAGMA application_id") != APPLICATION
+    ):
+        check(connection, folder)
+
+
+def migrate(connection: sqlite3.Connection) -> None:
+    """Give checksums to a log of format 1, within a transaction; one that has them is left alone.
+
+    Lines are copied in order: adding to each where it is would make SQLite move them, and leave copies that no purge finds.
+    """
+    if _number(connection, "PRAGMA user_version") != OLD_VERSION:
+        return
+    base = _number(connection, "SELECT base FROM meta")
+    connection.execute("ALTER TABLE log RENAME TO old")
+    for name in ("INDEX log_event", "INDEX log_forgets", "TABLE meta"):
+        connection.execute(f"DROP {name}")
+    create(connection)
+    last, before = 0, FIRST
+    old = connection.execute("SELECT position, CAST(person AS BLOB), event, forgets, body FROM old ORDER BY position")
+    while rows := old.fetchmany(PAGE):
+        summed = list[Row]()
+        for (position, person, event, forgets, body), salt in zip(rows, salts(len(rows)), strict=True):
+            if position != last + 1:
+                raise StoreDamaged(f"line {last + 1} of the log is missing; {REMEDY}")
+            last = position
+            if body is None:
+                summed.append(Row(position, None, None, None, None, None, before))
+            else:
+                before = checksum(before, position, person, event, forgets, body, salt)
+                summed.append(Row(position, person, event, forgets, body, salt, before))
+        connection.executemany(_INSERT, summed)
+    connection.execute("DROP TABLE old")
+    _put_bounds(connection, Bounds(base, last, before))
+
+
+def append(connection: sqlite3.Connection, lines: Sequence[LogLine], after: int) -> Numbered:
     """Write lines, within a transaction."""
+    before = bounds(connection)
+    check_continues(before, after)
     events = digests(lines)
-    rows, positions = numbered(lines, events, _known(connection, events), last(connection))
-    connection.executemany("INSERT INTO log VALUES (?, ?, ?, ?, ?)", rows)
-    return positions
+    new = numbered(lines, events, _known(connection, events), before)
+    connection.executemany(_INSERT, new.rows)
+    if new.rows:
+        _put_bounds(connection, new.bounds)
+    return new
 
 
-def page(connection: sqlite3.Connection, after: int, last: int) -> list[Entry]:
-    """The first lines between two positions."""
-    query = "SELECT position, body FROM log WHERE position > ? AND position <= ? AND body NOT NULL ORDER BY position LIMIT ?"
-    return [Entry(position, body) for position, body in connection.execute(query, (after, last, PAGE))]
+def page(connection: sqlite3.Connection, first: int, last: int) -> list[Row]:
+    """The first rows from one position to another."""
+    columns = "position, CAST(person AS BLOB), event, forgets, body, salt, checksum"
+    query = f"SELECT {columns} FROM log WHERE position BETWEEN ? AND ? ORDER BY position LIMIT ?"  # noqa: S608
+    return [Row(*row) for row in connection.execute(query, (first, last, PAGE))]
 
 
-def last(connection: sqlite3.Connection) -> int:
-    """The last position; a purged line still has its number."""
-    return _number(connection, "SELECT coalesce(max(position), 0) FROM log")
+def bounds(connection: sqlite3.Connection) -> Bounds:
+    """Where a replay may begin, and where the log ends."""
+    rows = connection.execute("SELECT base, last, checksum, seal FROM meta").fetchall()
+    if len(rows) != 1:
+        raise StoreDamaged(f"log.sqlite does not say where the log begins and ends; {REMEDY}")
+    *found, seal = rows[0]
+    return check_bounds(Bounds(*found), seal)
+
+
+def check_end(connection: sqlite3.Connection) -> None:
+    """Refuse a log whose last line is not the one that it should end with."""
+    (last,) = connection.execute("SELECT max(position) FROM log").fetchone()
+    expected = bounds(connection)
+    if (last or 0) != expected.last or not has(connection, expected):
+        raise StoreDamaged(f"the log should end at line {expected.last}, and does not; {REMEDY}")
+
+
+def has(connection: sqlite3.Connection, end: Bounds) -> bool:
+    """Whether the log has the line that it ended with once."""
+    query = "SELECT 1 FROM log WHERE position = ? AND checksum = ?"
+    return end.last == 0 or connection.execute(query, (end.last, end.checksum)).fetchone() is not None
 
 
 def forgotten(connection: sqlite3.Connection) -> dict[str, int]:
@@ -78,19 +149,26 @@ def forgotten(connection: sqlite3.Connection) -> dict[str, int]:
 
 def purge(connection: sqlite3.Connection, users: Mapping[str, int], base: int) -> None:
     """Erase the lines of users, within a transaction. They are looked for in all lines, so that no index has names."""
+    assert max(users.values(), default=0) <= base
     connection.execute("CREATE TEMP TABLE purged (person TEXT PRIMARY KEY, until INTEGER) WITHOUT ROWID")
     connection.executemany("INSERT INTO purged VALUES (?, ?)", users.items())
     connection.execute(
-        "UPDATE log SET person = NULL, event = NULL, forgets = NULL, body = NULL "
+        "UPDATE log SET person = NULL, event = NULL, forgets = NULL, body = NULL, salt = NULL "
         "WHERE position <= (SELECT until FROM purged WHERE purged.person = log.person)"
     )
     connection.execute("DROP TABLE purged")
-    connection.execute("UPDATE meta SET base = max(base, ?)", (base,))
+    before = bounds(connection)
+    _put_bounds(connection, before._replace(base=max(before.base, base)))
 
 
-def base(connection: sqlite3.Connection) -> int:
-    """Where a replay may begin."""
-    return _number(connection, "SELECT base FROM meta")
+def damage(connection: sqlite3.Connection) -> str | None:
+    """What SQLite finds wrong with its own pages and indexes, if anything."""
+    (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+    return None if found == "ok" else str(found)
+
+
+def _put_bounds(connection: sqlite3.Connection, new: Bounds) -> None:
+    connection.execute("UPDATE meta SET base = ?, last = ?, checksum = ?, seal = ?", (*new, sealed(new)))
 
 
 def _known(connection: sqlite3.Connection, events: Sequence[bytes | None]) -> list[bytes]:

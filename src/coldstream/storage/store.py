@@ -40,14 +40,22 @@ class Store(Protocol):
     """A log and snapshots. Raises `StoreUnavailable` where the disk or the server fails, and goes on when that is over.
 
     After `StoreUnavailable` from `append` the lines may or may not be in the log, but all or none: `read` tells.
-    A store whose right to write went to another process raises `StoreInUse`, and a damaged one `StoreDamaged`.
+    A store whose right to write went to another process raises `StoreInUse`, and a damaged one `StoreDamaged`. The right may
+    be lost and had again unnoticed, so whoever appends says what it knows.
     """
 
-    def append(self, lines: Sequence[LogLine], /) -> list[int | None]:
-        """Make lines durable, all or none; the position of each, or None for an event id that the log has already."""
+    def append(self, lines: Sequence[LogLine], after: int, /) -> list[int | None]:
+        """Make lines durable, all or none; the position of each, or None for an event id that the log has already.
+
+        They continue the log behind a position, which has to be its last. Where the log has gone on without whoever appends,
+        nothing is written and `StoreMovedOn` is raised: `read` tells what is new.
+        """
 
     def read(self, after: int, /) -> Iterator[Entry]:
-        """The lines behind a position, in order, those that were there when it began and are not purged meanwhile."""
+        """The lines behind a position, in order, those that were there when it began and are not purged meanwhile.
+
+        Raises `StoreDamaged` at the first that is missing, or is not what was written.
+        """
 
     def last(self) -> int:
         """The last position that was ever given out, purged or not; 0 in an empty log."""
@@ -58,14 +66,18 @@ class Store(Protocol):
     def purge(self, users: Mapping[str, int], base: int, /) -> None:
         """Erase the lines of each user up to a position of its own, for good, with their event ids.
 
-        From now on no replay begins before the base. It may be repeated, and has to be after `StoreUnavailable`.
+        From now on no replay begins before the base, and nothing is erased behind it. It may be repeated, and has to be
+        after `StoreUnavailable`.
         """
 
     def base(self) -> int:
         """Where a replay may begin at the earliest: the highest base of any purge, 0 if there was none."""
 
     def save(self, position: int, file: Path, /) -> Saved:
-        """Take over a finished snapshot file; the file itself is gone afterwards. It is durable and whole, or not there."""
+        """Take over a finished snapshot file; the file itself is gone afterwards. It is durable and whole, or not there.
+
+        Raises `StoreMovedOn` where the position is before the base: the snapshot would know people who were erased.
+        """
 
     def snapshots(self) -> list[Saved]:
         """The snapshots there are, the newest first."""
@@ -78,6 +90,15 @@ class Store(Protocol):
 
     def discard(self, saved: Saved, /) -> None:
         """Erase a snapshot, for good; one that is gone already is none to erase."""
+
+    def log_name(self) -> str:
+        """Where the log is, for people."""
+
+    def snapshot_name(self, saved: Saved, /) -> str:
+        """Where a snapshot is, for people."""
+
+    def check(self) -> None:
+        """Raise `StoreDamaged` where the database finds fault with itself, beyond what lines and their checksums tell."""
 
     def close(self) -> None:
         """Give everything back. Another process may open the store afterwards."""

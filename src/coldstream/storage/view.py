@@ -12,7 +12,10 @@ class View(Protocol):
     """What a `Store` tells, with the same meaning. The writer goes on: `base` and `last` may rise between calls."""
 
     def read(self, after: int, /) -> Iterator[Entry]:
-        """The lines behind a position, in order, those that were there when it began and are not purged meanwhile."""
+        """The lines behind a position, in order, those that were there when it began and are not purged meanwhile.
+
+        Raises `StoreDamaged` at the first that is missing, or is not what was written.
+        """
 
     def last(self) -> int:
         """The last position that was ever given out."""
@@ -28,6 +31,15 @@ class View(Protocol):
 
     def opened(self, saved: Saved, /) -> AbstractContextManager[Path]:
         """A file with the content of a snapshot, to be read only."""
+
+    def log_name(self) -> str:
+        """Where the log is, for people."""
+
+    def snapshot_name(self, saved: Saved, /) -> str:
+        """Where a snapshot is, for people."""
+
+    def check(self) -> None:
+        """Raise `StoreDamaged` where the database finds fault with itself, beyond what lines and their checksums tell."""
 
     def close(self) -> None:
         """Give everything back."""

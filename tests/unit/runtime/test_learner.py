@@ -87,3 +87,18 @@ def test_what_is_drawn_depends_on_the_position_in_the_log() -> None:
                 plain.learn(record.event(), position=position)
     assert learner.recommender.position == plain.position == 61
     assert repr(learner.recommender.state()[1]["model.V"].tobytes()) == repr(plain.state()[1]["model.V"].tobytes())
+
+
+def test_a_user_is_new_until_the_first_event_whether_known_before_or_not() -> None:
+    records = [
+        UserPut("ann", {}),
+        Interaction("ann", "i1", 0.0),
+        Interaction("ann", "i2", 1.0),
+        Interaction("bob", "i1", 2.0),
+    ]
+    one_by_one, together = begun(), begun()
+    for position, record in enumerate(records, 2):
+        one_by_one.apply(position, record)
+    together.replay(Entry(position, line(record).body) for position, record in enumerate(records, 2))
+    for learner in (one_by_one, together):
+        assert learner.evaluation.metrics().new_users == 2 / 3

@@ -1,6 +1,9 @@
 """From what survived to what was known, and whether it can be trusted."""
 
 import logging
+import shutil
+import sqlite3
+import tokenize
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -10,11 +13,11 @@ import pytest
 
 from coldstream import Categories, Category, Id, InvalidInput, InvalidSchema, Recommender, Schema, TimePart, Trend
 from coldstream.config import Hyperparameters
-from coldstream.errors import Interrupted, StoreDamaged, StoreUnavailable
+from coldstream.errors import Interrupted, InvalidSnapshot, StoreDamaged, StoreUnavailable
 from coldstream.features.fields import Field
 from coldstream.runtime.learner import Learner, save
 from coldstream.runtime.records import Interaction, ItemPut, ItemRemoved, Record, UserPut, line
-from coldstream.runtime.recovery import RequestedModel, recovered
+from coldstream.runtime.recovery import RequestedModel, loaded, recovered
 from coldstream.runtime.verification import difference, verified
 from coldstream.storage.sqlite import SqliteStore
 from coldstream.storage.store import LogLine, Saved
@@ -41,7 +44,7 @@ def store(tmp_path: Path) -> Iterator[SqliteStore]:
 
 def lived(store: SqliteStore, records: list[Record], learner: Learner | None = None) -> Learner:
     learner = recovered(store, REQUESTED) if learner is None else learner
-    for record, position in zip(records, store.append([line(record) for record in records]), strict=True):
+    for record, position in zip(records, store.append([line(record) for record in records], learner.position), strict=True):
         assert position is not None
         learner.apply(position, record)
     return learner
@@ -126,9 +129,105 @@ def test_a_snapshot_from_before_an_erasure_is_never_used(store: SqliteStore, tmp
 
 
 def test_a_log_without_a_beginning_is_refused(store: SqliteStore) -> None:
-    store.append([LogLine(b'{"kind":"item-removed","id":"i"}')])
+    store.append([LogLine(b'{"kind":"item-removed","id":"i"}')], 0)
     with pytest.raises(StoreDamaged, match="must begin"):
         recovered(store, SAME)
+
+
+# A log and snapshots that do not belong together
+
+
+def older_copy(store: SqliteStore, folder: Path) -> None:
+    """Put the log back that there was when it had one line, and let nothing but snapshots tell."""
+    for saved in store.snapshots():
+        with store.opened(saved) as path:
+            shutil.copy(path, folder / "snapshots")
+
+
+@pytest.mark.parametrize("lines", [0, 1, 5])
+def test_a_snapshot_ahead_of_the_log_is_refused_and_both_are_named(store: SqliteStore, tmp_path: Path, lines: int) -> None:
+    learner = lived(store, RECORDS)
+    keep(store, learner, tmp_path)
+    with closing(SqliteStore(tmp_path / "older")) as older:
+        if lines:
+            lived(older, RECORDS[: lines - 1])
+        older_copy(store, tmp_path / "older")
+        with pytest.raises(StoreDamaged) as raised:
+            recovered(older, REQUESTED)
+        (ahead,) = older.snapshots()
+        assert older.last() == lines
+        with pytest.raises(InvalidSnapshot, match=f"the log ends at line {lines}"):
+            loaded(older, ahead)
+        for part in (
+            str(tmp_path / "older" / "log.sqlite"),
+            f"ends at line {lines}",
+            str(next((tmp_path / "older" / "snapshots").iterdir())),
+            f"up to line {learner.position}",
+            "put back the log",
+            "remove them",
+        ):
+            assert part in str(raised.value)
+        older.discard(ahead)
+        assert recovered(older, REQUESTED).position == max(lines, 1)
+
+
+def test_verification_names_a_snapshot_ahead_of_the_log(store: SqliteStore, tmp_path: Path) -> None:
+    keep(store, lived(store, RECORDS), tmp_path)
+    with closing(SqliteStore(tmp_path / "older")) as older:
+        lived(older, RECORDS[:4])
+        older_copy(store, tmp_path / "older")
+        for recent in (False, True):
+            verdict = verified(older, recent, lambda _: None)
+            assert (verdict.last, verdict.same) == (5, [])
+            assert "the log ends at line 5" in verdict.different[0][1]
+
+
+def test_a_damaged_line_is_not_replayed(store: SqliteStore, tmp_path: Path) -> None:
+    lived(store, RECORDS)
+    with closing(sqlite3.connect(tmp_path / "data" / "log.sqlite")) as connection, connection:
+        connection.execute("UPDATE log SET body = replace(CAST(body AS TEXT), 'i1', 'i3') WHERE position = 7")
+    with pytest.raises(StoreDamaged, match="line 7 of the log"):
+        recovered(store, SAME)
+    with pytest.raises(StoreDamaged, match="line 7 of the log"):
+        verified(store, False, lambda _: None)
+
+
+def test_verification_checks_lines_that_no_replay_needs(store: SqliteStore, tmp_path: Path) -> None:
+    """Behind an erasure the log is not replayed from its first line, and is still looked at."""
+    learner = lived(store, RECORDS)
+    keep(store, learner, tmp_path)
+    store.purge({"u1": learner.position}, learner.position)
+    assert verified(store, False, lambda _: None).different == []
+    with closing(sqlite3.connect(tmp_path / "data" / "log.sqlite")) as connection, connection:
+        connection.execute("UPDATE log SET body = x'00' WHERE position = 2")
+    assert verified(store, True, lambda _: None).different == []
+    with pytest.raises(StoreDamaged, match="line 2 of the log"):
+        verified(store, False, lambda _: None)
+
+
+@pytest.mark.parametrize(
+    "error", [SyntaxError("x"), tokenize.TokenError("x"), RecursionError(), AssertionError(), EOFError()]
+)
+def test_whatever_a_snapshot_raises_the_one_before_is_used(
+    store: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    learner = lived(store, RECORDS[:5])
+    older = keep(store, learner, tmp_path)
+    lived(store, RECORDS[5:], learner)
+    newest = keep(store, learner, tmp_path)
+    load = Learner.load
+
+    def failing(path: Path) -> Learner:
+        if int(path.name.partition("-")[0]) == newest.number:
+            raise error
+        return load(path)
+
+    monkeypatch.setattr(Learner, "load", failing)
+    again = recovered(store, SAME)
+    assert bits(again.recommender) == bits(learner.recommender)
+    assert again.passed_over == [newest]
+    verdict = verified(store, False, lambda _: None)
+    assert (verdict.same, [saved for saved, _ in verdict.different]) == ([older], [newest])
 
 
 # Requests that differ from what there is
@@ -139,6 +238,8 @@ def test_a_log_without_a_beginning_is_refused(store: SqliteStore) -> None:
     [
         (RequestedModel(SCHEMA, SMALL.with_(learning_rate=0.2), 1), "learning_rate is 0.1 in the store and 0.2"),
         (RequestedModel(SCHEMA, SMALL, 2), "seed is 1 in the store and 2"),
+        (RequestedModel(SCHEMA, SMALL, 0), "seed is 1 in the store and 0"),
+        (RequestedModel(None, None, 0), "seed is 1 in the store and 0"),
         (
             RequestedModel(Schema(user=[Id()], item=[Id()]), None, None),
             "item field 'genre' was declared before and is missing",

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import closing
@@ -12,7 +13,7 @@ import pytest
 
 from coldstream import Category, Event, Id, InvalidInput, Recommender, Schema, UnknownId
 from coldstream.config import Hyperparameters
-from coldstream.errors import StoreUnavailable
+from coldstream.errors import StoreDamaged, StoreUnavailable
 from coldstream.runtime import writer as module
 from coldstream.runtime.checks import Refused
 from coldstream.runtime.learner import Learner
@@ -40,13 +41,13 @@ class Faulty(SqliteStore):
         self.appended: list[int] = []
         self.gate: threading.Event | None = None
 
-    def append(self, lines: Sequence[LogLine], /) -> list[int | None]:
+    def append(self, lines: Sequence[LogLine], after: int, /) -> list[int | None]:
         if self.gate is not None:
             self.gate.wait(10)
         if self.before:
             self.before -= 1
             raise StoreUnavailable("no room")
-        positions = super().append(lines)
+        positions = super().append(lines, after)
         self.appended.append(len(lines))
         if self.after:
             self.after -= 1
@@ -318,6 +319,80 @@ def test_a_bug_in_learning_ends_the_writer_and_says_so(store: Faulty, monkeypatc
         assert view.snapshots() == []
 
 
+def test_everybody_who_waits_hears_of_the_end(store: Faulty, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def live() -> list[list[int | None] | BaseException]:
+        writer = Writer(store, recovered(store, RequestedModel(SCHEMA, SMALL, 0)), NEVER, store.folder)
+        await writer.start(lambda: None)
+        await writer.write([ItemPut("i1", {})])
+        monkeypatch.setattr(writer.learner, "apply", lambda *_: 1 / 0)
+        store.gate = threading.Event()
+        calls: list[Record] = [Interaction("a", "i1"), ItemRemoved("i1"), Interaction("b", "i1"), ItemPut("i2", {})]
+        waiting = [asyncio.create_task(writer.write([record])) for record in calls]
+        await asyncio.sleep(0.05)  # the first is being written, and the others cannot share its commit
+        store.gate.set()
+        answers = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 60)
+        await writer.stop()
+        return answers
+
+    answers = asyncio.run(live())
+    assert [type(answer) for answer in answers] == [Stopping] * 4
+
+
+def test_a_writer_with_nothing_to_do_takes_no_snapshots(store: Faulty) -> None:
+    async def work(writer: Writer) -> None:
+        await writer.write(events(5))
+        assert (await writer.snapshot()).number == 1
+        for _ in range(3):
+            writer.snapshots.begin_if_due(writer.learner, 0, 1e-9)
+            await asyncio.sleep(0)
+
+    during(store, work)
+    with closing(stores.inspected(f"sqlite:{store.folder}")) as view:
+        assert [saved.number for saved in view.snapshots()] == [1]
+
+
+def test_a_snapshot_is_due_after_a_time_in_which_something_was_learned(store: Faulty) -> None:
+    async def work(writer: Writer) -> None:
+        await writer.snapshot()
+        await writer.write(events(5))
+        writer.snapshots.begin_if_due(writer.learner, 0, 3600)
+        assert writer.snapshots.newest is not None
+        assert writer.snapshots.newest.position == 1
+        writer.snapshots.begin_if_due(writer.learner, 0, 1e-9)
+        for _ in range(10_000):
+            if writer.snapshots.newest.position == 6:
+                return
+            await asyncio.sleep(0.01)
+        raise AssertionError("none was taken")
+
+    during(store, work)
+
+
+@pytest.mark.parametrize("notices", ["a snapshot that is asked for", "a snapshot that is due", "the last snapshot"])
+def test_a_log_that_is_replaced_under_a_writer_ends_it(tmp_path: Path, notices: str) -> None:
+    store, told = Faulty(tmp_path / "data"), asyncio.Event()
+
+    async def live() -> Writer:
+        writer = Writer(store, recovered(store, RequestedModel(SCHEMA, SMALL, 0)), NEVER, store.folder)
+        await writer.start(told.set)
+        await writer.write(events(3))
+        (store.folder / "log.sqlite").rename(store.folder / "moved")
+        shutil.copy(store.folder / "moved", store.folder / "log.sqlite")
+        if notices == "a snapshot that is asked for":
+            with pytest.raises(Stopping, match="has failed"):
+                await writer.snapshot()
+        elif notices == "a snapshot that is due":
+            writer.snapshots.begin_if_due(writer.learner, 1, 0)
+        if notices != "the last snapshot":
+            await asyncio.wait_for(told.wait(), 60)
+        await writer.stop()
+        return writer
+
+    failed = asyncio.run(live()).failed
+    assert isinstance(failed, StoreDamaged)
+    assert "was deleted or replaced" in str(failed)
+
+
 # Forgetting
 
 
@@ -381,6 +456,19 @@ def test_an_erasure_that_a_crash_cut_short_is_made_up_for_at_the_next_start(
         assert list(reopened.forgotten()) == ["ann"]
         during(reopened, rest)
     assert b'"ann"' not in everything_in(store.folder)
+
+
+def test_a_person_whose_deletion_was_committed_unheard_is_erased_too(store: Faulty) -> None:
+    async def work(writer: Writer) -> None:
+        await writer.write([UserPut("Ann-Marie", {}), *events(5)])
+        store.after = 1
+        with pytest.raises(StoreUnavailable):
+            await writer.forget("Ann-Marie")
+        await writer.write(events(1))
+        assert not writer.learner.recommender.has_user("Ann-Marie")
+
+    during(store, work)
+    assert b"Ann-Marie" not in everything_in(store.folder)
 
 
 def test_people_forgotten_together_share_two_snapshots(store: Faulty) -> None:

@@ -6,13 +6,14 @@ import traceback
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
 
-from coldstream.errors import ColdstreamError, InvalidInput, StoreInUse, StoreUnavailable
+from coldstream.errors import ColdstreamError, InvalidInput, StoreDamaged, StoreInUse, StoreMovedOn, StoreUnavailable
 from coldstream.storage import postgres_log, postgres_session, stores
+from coldstream.storage.checksums import Bounds, sealed
 from coldstream.storage.postgres import PostgresStore, inspected
 from coldstream.storage.store import Entry, LogLine
 
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
     from postgres_server import PostgresServer
 
 pytest_plugins = ["postgres_server"]
+
+
+def appended(store: PostgresStore, lines: list[LogLine]) -> list[int | None]:
+    """Append to a log whatever it has."""
+    return store.append(lines, store.last())
 
 
 @pytest.fixture
@@ -44,12 +50,12 @@ def test_the_short_form_of_the_address_is_taken(url: str) -> None:
 
 
 def test_a_session_that_is_ended_comes_back(store: PostgresStore, postgres: "PostgresServer") -> None:
-    store.append([LogLine(b"1")])
+    appended(store, [LogLine(b"1")])
     for n in (2, 3):
         postgres.end_sessions()
         with pytest.raises(StoreUnavailable, match="goes on by itself"):
-            store.append([LogLine(b"%d" % n)])
-        assert store.append([LogLine(b"%d" % n)]) == [n]
+            appended(store, [LogLine(b"%d" % n)])
+        assert appended(store, [LogLine(b"%d" % n)]) == [n]
     assert [entry.body for entry in store.read(0)] == [b"1", b"2", b"3"]
 
 
@@ -60,24 +66,71 @@ def test_who_lost_its_session_to_another_process_may_not_write(
     postgres.end_sessions()
     with closing(PostgresStore(url)) as other:
         with pytest.raises(StoreUnavailable):
-            store.append([LogLine(b"1")])
+            appended(store, [LogLine(b"1")])
         for _ in range(2):
             with pytest.raises(StoreInUse):
-                store.append([LogLine(b"1")])
-        assert other.append([LogLine(b"2")]) == [1]
-    assert store.append([LogLine(b"3")]) == [2]
+                appended(store, [LogLine(b"1")])
+        assert appended(other, [LogLine(b"2")]) == [1]
+    assert appended(store, [LogLine(b"3")]) == [2]
+
+
+@pytest.mark.parametrize("wrote", [True, False])
+def test_a_server_that_came_back_without_what_was_acknowledged_is_not_written_to(
+    url: str, postgres: "PostgresServer", wrote: bool
+) -> None:
+    """As a standby may, which was a moment behind when it took over, and has been written to since."""
+    store = PostgresStore(url)
+    store.append([LogLine(b"1"), LogLine(b"2"), LogLine(b"3")], 0)
+    if not wrote:  # it has read the lines of another
+        store.close()
+        store = PostgresStore(url)
+    postgres.end_sessions()
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("DELETE FROM coldstream_log WHERE position > 1")
+        ((checksum,),) = connection.execute("SELECT checksum FROM coldstream_log")
+        behind = Bounds(0, 1, checksum)
+        update = "UPDATE coldstream_meta SET last = 1, checksum = %s, seal = %s"
+        connection.execute(update, (checksum, sealed(behind)))
+    with closing(PostgresStore(url)) as other:
+        other.append([LogLine(b"20"), LogLine(b"30"), LogLine(b"40")], 1)
+    with pytest.raises(StoreUnavailable):
+        store.append([LogLine(b"4")], 3)
+    for _ in range(2):
+        with pytest.raises(StoreDamaged, match="does not have line 3 any more, which was acknowledged"):
+            store.append([LogLine(b"4")], 3)
+        with pytest.raises(StoreDamaged, match="does not have line 3 any more"):
+            store.read(3)
+    store.close()
+
+
+def test_two_writers_at_once_cannot_both_continue_the_log(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nothing keeps them apart, such as behind a pool of connections, the log itself does."""
+    monkeypatch.setattr("coldstream.storage.postgres.hold", lambda _: None)
+    asked = postgres_log.numbered
+    with closing(PostgresStore(url)) as store, closing(PostgresStore(url)) as other:
+
+        def overtaken(*arguments: Any) -> Any:
+            monkeypatch.setattr(postgres_log, "numbered", asked)
+            assert other.append([LogLine(b"theirs")], 0) == [1]
+            return asked(*arguments)
+
+        monkeypatch.setattr(postgres_log, "numbered", overtaken)
+        with pytest.raises(StoreMovedOn, match="behind line 0 meanwhile"):
+            store.append([LogLine(b"ours"), LogLine(b"too")], 0)
+        assert list(store.read(0)) == [Entry(1, b"theirs")]
+        assert store.append([LogLine(b"ours")], 1) == [2]
 
 
 def test_a_writer_that_is_just_going_is_waited_for(url: str) -> None:
     going = PostgresStore(url)
     threading.Timer(0.3, going.close).start()
     with closing(PostgresStore(url)) as store:
-        assert store.append([LogLine(b"1")]) == [1]
+        assert appended(store, [LogLine(b"1")]) == [1]
 
 
 def test_schemas_have_writers_of_their_own(store: PostgresStore, postgres: "PostgresServer") -> None:
     with closing(PostgresStore(postgres.new_schema())) as other:
-        assert (store.append([LogLine(b"1")]), other.append([LogLine(b"2")])) == ([1], [1])
+        assert (appended(store, [LogLine(b"1")]), appended(other, [LogLine(b"2")])) == ([1], [1])
         assert [entry.body for entry in store.read(0)] == [b"1"]
 
 
@@ -85,9 +138,9 @@ def test_a_failed_statement_leaves_nothing(store: PostgresStore, url: str) -> No
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("ALTER TABLE coldstream_log ADD CHECK (body <> 'poison')")
     with pytest.raises(psycopg.IntegrityError):
-        store.append([LogLine(b"1", event_id="a"), LogLine(b"poison"), LogLine(b"2")])
+        appended(store, [LogLine(b"1", event_id="a"), LogLine(b"poison"), LogLine(b"2")])
     assert (store.last(), list(store.read(0))) == (0, [])
-    assert store.append([LogLine(b"1", event_id="a")]) == [1]
+    assert appended(store, [LogLine(b"1", event_id="a")]) == [1]
 
 
 def test_a_snapshot_is_saved_whole_or_not_at_all(
@@ -107,7 +160,7 @@ def test_a_snapshot_is_saved_whole_or_not_at_all(
 
 
 def test_a_purge_clears_what_postgresql_keeps_of_deleted_rows(store: PostgresStore, url: str) -> None:
-    store.append([LogLine(b"1", "ann"), LogLine(b"2")])
+    appended(store, [LogLine(b"1", "ann"), LogLine(b"2")])
     store.purge({"ann": 2}, 2)
     with psycopg.connect(url) as connection:
         query = "SELECT vacuum_count FROM pg_stat_user_tables WHERE relid = 'coldstream_log'::regclass"
@@ -131,12 +184,12 @@ def test_a_newer_format_is_refused(url: str) -> None:
     with psycopg.connect(url) as connection:
         connection.execute("UPDATE coldstream_meta SET version = 99")
     for use in (PostgresStore, inspected, PostgresStore):
-        with pytest.raises(InvalidInput, match="has format 99, this release reads 1"):
+        with pytest.raises(InvalidInput, match="has format 99, this release reads 2"):
             use(url)
 
 
 def test_who_looks_cannot_write(url: str, store: PostgresStore) -> None:
-    store.append([LogLine(b"1")])
+    appended(store, [LogLine(b"1")])
     with closing(inspected(url)) as view:
         with (
             pytest.raises(StoreUnavailable, match="read-only transaction"),

@@ -20,6 +20,11 @@ from coldstream.storage.sqlite import SqliteStore, inspected
 from coldstream.storage.store import Entry, LogLine
 
 
+def appended(store: SqliteStore, lines: list[LogLine]) -> list[int | None]:
+    """Append to a log whatever it has."""
+    return store.append(lines, store.last())
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return tmp_path / "new" / "data"
@@ -46,7 +51,7 @@ def test_an_address_names_the_folder(folder: Path, form: str) -> None:
 def test_only_its_user_can_read_it(folder: Path) -> None:
     folder.mkdir(parents=True, mode=0o755)
     with closing(SqliteStore(folder)) as store:
-        store.append([LogLine(b"1")])
+        appended(store, [LogLine(b"1")])
         files = [path for path in folder.iterdir() if path.is_file()]
         assert {path.name for path in files} == {"lock", "log.sqlite", "log.sqlite-wal", "log.sqlite-shm"}
         assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in files)
@@ -84,9 +89,9 @@ def test_what_is_purged_is_in_no_file_of_the_folder(store: SqliteStore, folder: 
         for person in rng.choices(people, k=20):
             body = f'{{"user": "{person}", "likes": "secret of {person}{"x" * rng.randrange(size)}"}}'.encode()
             lines.append(LogLine(body, person, f"event of {person} {rng.getrandbits(64)}"))
-        store.append(lines)
+        appended(store, lines)
     for first in range(0, 50, 10):  # the first purge must not leave copies that the second does not find
-        store.append([LogLine(b"", person, forgets=True) for person in people[first : first + 10]])
+        appended(store, [LogLine(b"", person, forgets=True) for person in people[first : first + 10]])
         store.purge(dict.fromkeys(people[first : first + 10], store.last()), store.last())
         left = b"".join(everything_in(folder).values())
         assert not [person for person in people[: first + 10] if person.encode() in left]
@@ -97,7 +102,7 @@ def test_what_a_reader_kept_in_the_wal_is_erased_by_the_next_purge_or_start(fold
     with closing(SqliteStore(folder)) as store, closing(sqlite3.connect(folder / "log.sqlite")) as reader:
         store._connection.execute("PRAGMA busy_timeout = 50")
         for user in ("ann", "bob"):
-            store.append([LogLine(b"secret " + user.encode(), user)])
+            appended(store, [LogLine(b"secret " + user.encode(), user)])
             reader.execute("BEGIN")
             reader.execute("SELECT * FROM log").fetchall()
             with pytest.raises(StoreUnavailable, match="purge again"):
@@ -118,22 +123,22 @@ def test_what_a_reader_kept_in_the_wal_is_erased_by_the_next_purge_or_start(fold
 
 
 def test_a_full_disk_refuses_and_goes_on_when_there_is_room(store: SqliteStore) -> None:
-    assert store.append([LogLine(b"1", event_id="a")]) == [1]
+    assert appended(store, [LogLine(b"1", event_id="a")]) == [1]
     store._connection.execute("PRAGMA max_page_count = 1")
     for _ in range(2):
         with pytest.raises(StoreUnavailable, match=r"the disk is full .*; what was acknowledged is safe: make room"):
-            store.append([LogLine(b"2", event_id="b"), LogLine(bytes(100_000), event_id="c")])
+            appended(store, [LogLine(b"2", event_id="b"), LogLine(bytes(100_000), event_id="c")])
     assert list(store.read(0)) == [Entry(1, b"1")]
     store._connection.execute("PRAGMA max_page_count = 1000000")
-    assert store.append([LogLine(b"3", event_id="c"), LogLine(b"4", event_id="a")]) == [2, None]
+    assert appended(store, [LogLine(b"3", event_id="c"), LogLine(b"4", event_id="a")]) == [2, None]
 
 
 def test_a_disk_that_cannot_be_written_refuses(store: SqliteStore) -> None:
     store._connection.execute("PRAGMA query_only = ON")
     with pytest.raises(StoreUnavailable, match="nothing can be written"):
-        store.append([LogLine(b"1")])
+        appended(store, [LogLine(b"1")])
     store._connection.execute("PRAGMA query_only = OFF")
-    assert store.append([LogLine(b"1")]) == [1]
+    assert appended(store, [LogLine(b"1")]) == [1]
 
 
 def test_another_program_that_holds_the_database_is_waited_for_and_then_named(store: SqliteStore, folder: Path) -> None:
@@ -141,9 +146,9 @@ def test_another_program_that_holds_the_database_is_waited_for_and_then_named(st
     with closing(sqlite3.connect(folder / "log.sqlite", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreUnavailable, match="another program holds"):
-            store.append([LogLine(b"1")])
+            appended(store, [LogLine(b"1")])
         other.execute("ROLLBACK")
-    assert store.append([LogLine(b"1")]) == [1]
+    assert appended(store, [LogLine(b"1")]) == [1]
 
 
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
@@ -157,9 +162,9 @@ def test_a_failed_commit_is_rolled_back_line_by_line(store: SqliteStore) -> None
         "CREATE TRIGGER poison BEFORE INSERT ON log WHEN new.body = x'30' BEGIN SELECT raise(ABORT, 'poison'); END"
     )
     with pytest.raises(sqlite3.IntegrityError):
-        store.append([LogLine(b"1", event_id="a"), LogLine(b"0"), LogLine(b"2")])
+        appended(store, [LogLine(b"1", event_id="a"), LogLine(b"0"), LogLine(b"2")])
     assert list(store.read(0)) == []
-    assert store.append([LogLine(b"1", event_id="a")]) == [1]
+    assert appended(store, [LogLine(b"1", event_id="a")]) == [1]
 
 
 def test_a_snapshot_that_cannot_be_synced_is_not_there(store: SqliteStore, folder: Path, tmp_path: Path) -> None:
@@ -209,18 +214,115 @@ def test_a_newer_format_is_refused(folder: Path) -> None:
     with closing(sqlite3.connect(folder / "log.sqlite")) as newer:
         newer.execute("PRAGMA user_version = 99")
     for use in (SqliteStore, inspected, SqliteStore):
-        with pytest.raises(InvalidInput, match="has format 99, this release reads 1"):
+        with pytest.raises(InvalidInput, match="has format 99, this release reads 2"):
             use(folder)
 
 
 def test_a_damaged_page_is_noticed(folder: Path) -> None:
     with closing(SqliteStore(folder)) as store:
-        store.append([LogLine(b"x" * 300) for _ in range(200)])
+        appended(store, [LogLine(b"x" * 300) for _ in range(200)])
     with open(folder / "log.sqlite", "r+b") as file:
         file.seek(2 * 4096)
         file.write(b"\xff" * 4096 * 6)
-    with closing(SqliteStore(folder)) as store, pytest.raises(StoreDamaged, match="damaged"):
+    with pytest.raises(StoreDamaged, match="damaged"), closing(SqliteStore(folder)) as store:
         list(store.read(0))
+
+
+# What belongs together
+
+
+def filled(folder: Path) -> Path:
+    """A folder as `kill -9` leaves it, with the last of 60 lines in the WAL alone."""
+    with closing(SqliteStore(folder)) as store:
+        for n in range(40):
+            appended(store, [LogLine(b"line %d" % n, f"user{n}", f"event{n}")])
+        store._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        appended(store, [LogLine(b"line %d" % n, f"user{n}", f"event{n}", forgets=n % 9 == 0) for n in range(40, 60)])
+        return Path(shutil.copytree(folder, folder.with_name("killed")))
+
+
+def test_a_log_that_lost_its_wal_is_not_gone_on_with(folder: Path) -> None:
+    killed = filled(folder)
+    (killed / "log.sqlite-wal").unlink()
+    for _ in range(2):
+        with pytest.raises(StoreDamaged, match=r"line 60, which was acknowledged.* put the newer.* after line 40"):
+            SqliteStore(killed)
+    (killed / "lock").unlink()
+    with closing(SqliteStore(killed)) as store:
+        assert store.last() == 40
+
+
+def test_an_older_copy_of_the_log_is_not_gone_on_with(folder: Path) -> None:
+    with closing(SqliteStore(folder)) as store:
+        appended(store, [LogLine(b"1")])
+    older = (folder / "log.sqlite").read_bytes()
+    with closing(SqliteStore(folder)) as store:
+        appended(store, [LogLine(b"2")])
+    newer = (folder / "log.sqlite").read_bytes()
+    (folder / "log.sqlite").write_bytes(older)
+    with pytest.raises(StoreDamaged, match="line 2, which was acknowledged"):
+        SqliteStore(folder)
+    (folder / "log.sqlite").write_bytes(newer)
+    SqliteStore(folder).close()
+
+
+def test_another_log_of_the_same_length_is_not_gone_on_with(folder: Path) -> None:
+    for place in (folder, folder.with_name("other")):
+        with closing(SqliteStore(place)) as store:
+            appended(store, [LogLine(b"1")])
+    shutil.copy(folder.with_name("other") / "log.sqlite", folder / "log.sqlite")
+    with pytest.raises(StoreDamaged, match="line 1, which was acknowledged"):
+        SqliteStore(folder)
+
+
+@pytest.mark.parametrize("name", ["log.sqlite", "log.sqlite-wal"])
+@pytest.mark.parametrize("how", ["deleted", "replaced"])
+def test_nothing_is_acknowledged_in_a_file_that_is_gone(folder: Path, name: str, how: str) -> None:
+    store = SqliteStore(folder)
+    appended(store, [LogLine(b"1")])
+    content = (folder / name).read_bytes()
+    (folder / name).unlink()
+    if how == "replaced":
+        (folder / name).write_bytes(content)
+    for action in (lambda: store.append([LogLine(b"2")], 1), lambda: store.purge({}, 1), lambda: store.save(1, folder)):
+        with pytest.raises(StoreDamaged, match=rf"{name} was deleted or replaced while it was written to; restart"):
+            action()
+    store._connection.close()
+
+
+def test_a_log_that_is_cut_anywhere_is_noticed_or_has_all_its_lines(folder: Path) -> None:
+    killed, rng, noticed = filled(folder), random.Random(5), 0
+    for name in ("log.sqlite", "log.sqlite-wal"):
+        whole = (killed / name).read_bytes()
+        for cut in [0, 1, *(rng.randrange(len(whole)) for _ in range(30)), len(whole) - 1]:
+            copy = Path(shutil.copytree(killed, folder.with_name("cut")))
+            (copy / name).write_bytes(whole[:cut])
+            try:
+                with closing(SqliteStore(copy)) as store:
+                    assert [entry.position for entry in store.read(0)] == list(range(1, 61))  # the WAL had what was cut
+            except StoreDamaged:
+                noticed += 1
+            shutil.rmtree(copy)
+    assert noticed > 30
+
+
+def test_a_byte_of_the_file_that_changes_is_noticed_or_changes_nothing(folder: Path) -> None:
+    with closing(SqliteStore(folder)) as store:
+        appended(store, [LogLine(b"line %d" % n, f"user{n}", f"event{n}", forgets=n % 9 == 0) for n in range(300)])
+        store.purge({"user7": 300}, 300)
+        expected = list(store.read(0)), store.base(), store.forgotten()
+    whole, rng, noticed = (folder / "log.sqlite").read_bytes(), random.Random(6), 0
+    for _ in range(400):
+        damaged = bytearray(whole)
+        damaged[rng.randrange(len(whole))] ^= rng.randrange(1, 256)
+        (folder / "log.sqlite").write_bytes(damaged)
+        try:
+            with closing(inspected(folder)) as view:
+                view.check()
+                assert (list(view.read(0)), view.base(), view.forgotten()) == expected
+        except (StoreDamaged, InvalidInput):
+            noticed += 1
+    assert noticed > 200
 
 
 # Looking
@@ -228,7 +330,7 @@ def test_a_damaged_page_is_noticed(folder: Path) -> None:
 
 def test_looking_leaves_a_folder_as_it_is(folder: Path) -> None:
     with closing(SqliteStore(folder)) as store:
-        store.append([LogLine(b"1", "ann"), LogLine(b"2")])
+        appended(store, [LogLine(b"1", "ann"), LogLine(b"2")])
     before = everything_in(folder)
     assert set(before) == {"lock", "log.sqlite"}
     with closing(inspected(folder)) as view:
@@ -237,7 +339,7 @@ def test_looking_leaves_a_folder_as_it_is(folder: Path) -> None:
 
 
 def test_looking_does_not_keep_a_purge_from_erasing(store: SqliteStore, folder: Path) -> None:
-    store.append([LogLine(b"%d" % n, "ann") for n in range(5000)])
+    appended(store, [LogLine(b"%d" % n, "ann") for n in range(5000)])
     store._connection.execute("PRAGMA busy_timeout = 50")
     with closing(inspected(folder)) as view:
         reading = view.read(0)
@@ -254,4 +356,4 @@ def test_looking_where_there_is_no_folder_makes_none(folder: Path) -> None:
 
 def test_threads_may_take_turns(store: SqliteStore) -> None:
     with ThreadPoolExecutor(1) as thread:
-        assert thread.submit(store.append, [LogLine(b"1")]).result() == [1]
+        assert thread.submit(store.append, [LogLine(b"1")], 0).result() == [1]

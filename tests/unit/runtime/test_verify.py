@@ -1,0 +1,83 @@
+"""`coldstream verify` says what is wrong in words, and with its exit status."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from coldstream import Id, Schema
+from coldstream.cli import main
+from coldstream.config import Hyperparameters
+from coldstream.runtime.learner import save
+from coldstream.runtime.records import Interaction, line
+from coldstream.runtime.recovery import RequestedModel, recovered
+from coldstream.storage.sqlite import SqliteStore
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A store with 30 events and snapshots of lines 11 and 31."""
+    with closing(SqliteStore(tmp_path / "data")) as store:
+        learner = recovered(store, RequestedModel(Schema(item=[Id()]), Hyperparameters(factors=3, negatives=3), 0))
+        for n in range(30):
+            event = Interaction(f"u{n % 4}", f"i{n % 7}", float(n))
+            (position,) = store.append([line(event)], learner.position)
+            assert position is not None
+            learner.apply(position, event)
+            if n in (9, 29):
+                save(tmp_path / "made", learner.state())
+                store.save(position, tmp_path / "made")
+    return tmp_path / "data"
+
+
+def verify(folder: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    status = main(["verify", "--data", str(folder)])
+    said = capsys.readouterr()
+    assert "Traceback" not in said.err
+    return status, said.out
+
+
+def test_a_store_that_is_whole(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, said = verify(folder, capsys)
+    assert status == 0
+    assert "replayed 30 lines, from line 1 to line 31; checksums agree" in said
+    assert said.count("the same, bit by bit") == 2
+
+
+def test_a_changed_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with closing(sqlite3.connect(folder / "log.sqlite")) as connection, connection:
+        connection.execute("UPDATE log SET body = CAST(replace(CAST(body AS TEXT), 'u1', 'u2') AS BLOB) WHERE position = 7")
+    status, said = verify(folder, capsys)
+    assert status == 1
+    assert "the log is NOT whole: line 7 of the log" in said
+
+
+def test_an_index_that_lost_an_event(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The same event could be learned twice, and yet every line is what was written."""
+    with closing(SqliteStore(folder)) as store:
+        lines = [line(Interaction("u1", "i1", float(n), {}, f"event{n}")) for n in range(50)]
+        store.append(lines, store.last())
+    with closing(sqlite3.connect(folder / "log.sqlite")) as connection, connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute("UPDATE sqlite_master SET sql = sql || ' AND position < 40' WHERE name = 'log_event'")
+    with closing(sqlite3.connect(folder / "log.sqlite")) as connection, connection:
+        connection.execute("REINDEX log_event")
+        connection.execute("PRAGMA writable_schema = ON")
+        complete = "CREATE UNIQUE INDEX log_event ON log (event) WHERE event IS NOT NULL"
+        connection.execute("UPDATE sqlite_master SET sql = ? WHERE name = 'log_event'", (complete,))
+    status, said = verify(folder, capsys)
+    assert status == 1
+    assert "missing from index log_event" in said
+
+
+def test_a_snapshot_whose_header_is_damaged(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    newest = max((folder / "snapshots").iterdir())
+    content = newest.read_bytes()
+    newest.write_bytes(content.replace(b"'shape': (", b"'shape': {", 1))
+    status, said = verify(folder, capsys)
+    assert status == 1
+    assert "snapshot 1 of line 11: the same" in said
+    assert "snapshot 2 of line 31: NOT the same: snapshot" in said
+    with closing(SqliteStore(folder)) as store:
+        assert recovered(store, RequestedModel(None, None, None)).position == 31
