@@ -49,4 +49,4 @@ def make_folder(folder: Path) -> None:
 
 
 def _message(folder: Path, what: str, remedy: str) -> str:
-    return f"store {str(folder)!r}: {what}; what was acknowledged is safe: {remedy}, and it goes on by itself"
+    return f"store {str(folder)!r}: {what}; what was acknowledged is safe: {remedy}, and try again"
