@@ -338,7 +338,7 @@ def test_postgresql_is_stopped_and_started_and_the_store_goes_on(postgres: "Post
         postgres.stop()
         try:
             for _ in range(3):
-                with pytest.raises(StoreUnavailable, match="goes on by itself"):
+                with pytest.raises(StoreUnavailable, match="and try again"):
                     appended(store, numbers(2))
             with pytest.raises(StoreUnavailable):
                 list(store.read(0))

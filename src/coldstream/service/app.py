@@ -10,7 +10,7 @@ from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from coldstream.service.dashboard_files import DashboardFiles
 from coldstream.service.endpoint import Endpoint, Resource, respond
@@ -46,8 +46,9 @@ def application(service: Service, gate: Gate, routes: Sequence[Route] = ROUTES) 
         for path, endpoints in resources.items()
     ]
     dashboard = DashboardFiles()
-    mounted += [routing.Route("/", dashboard), routing.Route("/assets/{name}", dashboard)]
-    mounted.append(routing.Route("/openapi.json", _Document(msgspec.json.encode(document(routes, VERSION)))))
+    described = _Document(msgspec.json.encode(document(routes, VERSION)))
+    pages: dict[str, ASGIApp] = {"/": dashboard, "/assets/{name}": dashboard, "/openapi.json": described}
+    mounted += [routing.Route(path, page, methods=["GET"]) for path, page in pages.items()]
     app = Starlette(routes=mounted, exception_handlers={HTTPException: _unroutable})
     app.router.redirect_slashes = False
     return app

@@ -2,7 +2,8 @@
 
 import inspect
 import logging
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from time import perf_counter
 from typing import Any, TypeAlias
@@ -11,9 +12,10 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
-from coldstream.errors import ColdstreamError
+from coldstream.errors import ColdstreamError, shown
 from coldstream.service.gate import Gate
-from coldstream.service.problems import CONTENT_TYPE, Problem, problem_of, undecodable
+from coldstream.service.messages import Nothing
+from coldstream.service.problems import CONTENT_TYPE, Problem, problem_of, undecodable, unqueryable
 from coldstream.service.routes import Route
 from coldstream.service.service import Service
 
@@ -25,6 +27,13 @@ _TEXT = b"text/plain; version=0.0.4; charset=utf-8"
 
 Headers: TypeAlias = tuple[tuple[bytes, bytes], ...]
 _NO_HEADERS: Headers = ()
+_ALWAYS: Headers = ((b"cache-control", b"no-store"), (b"cross-origin-resource-policy", b"same-origin"))
+
+_ONCE = (b"host", b"authorization", b"content-type", b"content-length", b"origin", b"sec-fetch-site")
+"""Headers that decide something: of two, a proxy in front of us may go by the other one."""
+
+_MOST_PAIRS = 16
+"""In a query: no call has half as many parameters."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -37,8 +46,9 @@ class Endpoint:
         self._handler, self._waits = route.handler, inspect.iscoroutinefunction(route.handler)
         self._query = route.takes if route.method == "GET" else None
         self._decoder = None if route.takes is None or route.method == "GET" else msgspec.json.Decoder(route.takes)
+        self._empty = b"{}" if route.takes is Nothing else b""
         self._named = route.path.endswith("{id}")
-        self._prefix = len(route.path) - len("{id}")
+        self._prefix = route.path.removesuffix("{id}").encode()
         self._metrics = service.metrics.of(route.method, route.path)
         self._kind = _TEXT if route.gives is bytes else _JSON
         self._most = service.settings.body_bytes
@@ -66,13 +76,15 @@ class Endpoint:
 
     async def _answer(self, scope: Scope, receive: Receive) -> Any:
         headers = dict(scope["headers"])
+        if len(headers) < len(scope["headers"]):
+            _check_once(scope["headers"])
         if self._route.scope is not None:
             self._gate.admit(scope, headers, self._route.scope)
         name = self._name(scope) if self._named else ""
         if self._query is not None:
             given = _queried(self._query, scope["query_string"])
         else:
-            given = None if self._decoder is None else self._decoded(await self._body(headers, receive))
+            given = None if self._decoder is None else self._decoded(await self._body(headers, receive) or self._empty)
         answer = self._handler(self._service, given, name)
         return await answer if self._waits else answer
 
@@ -81,13 +93,13 @@ class Endpoint:
         try:
             return self._decoder.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise undecodable(error, body) from error
+            raise undecodable(error, self._route.takes, body) from error
 
     async def _body(self, headers: Mapping[bytes, bytes], receive: Receive) -> bytes:
         kind = headers.get(b"content-type", b"")
-        # A page of somewhere else can make a browser send other types here without asking first.
+        # Asked of an empty body too: a page of somewhere else can make a browser send other types here without asking first.
         if kind != _JSON and kind.partition(b";")[0].strip().lower() != _JSON:
-            message = f"the header Content-Type must be application/json, got {kind.decode('latin-1')!r}"
+            message = f"the header Content-Type must be application/json, got {shown(kind.decode('latin-1'))}"
             raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, message)
         length = headers.get(b"content-length", b"0")
         if len(length) > 15 or int(length) > self._most:
@@ -96,6 +108,8 @@ class Endpoint:
         body: bytes = part.get("body", b"")
         while part.get("more_body", False):
             part = await receive()
+            if part["type"] == "http.disconnect":
+                raise Problem(HTTPStatus.BAD_REQUEST, "the connection ended before the body did; send all of it", "$")
             body += part.get("body", b"")
             if len(body) > self._most:
                 raise self._too_large()
@@ -107,9 +121,12 @@ class Endpoint:
 
     def _name(self, scope: Scope) -> str:
         """The id in the path: from its bytes, because what the server decoded has lost what was not UTF-8."""
-        raw: bytes = scope["raw_path"].partition(b"?")[0][self._prefix :]
+        raw: bytes = scope["raw_path"].partition(b"?")[0]
+        if not raw.startswith(self._prefix):
+            message = f"the path must begin with {self._prefix.decode()} as it stands here; only the id is percent-encoded"
+            raise Problem(HTTPStatus.NOT_FOUND, message)
         try:
-            name = unquote_to_bytes(raw).decode()
+            name = unquote_to_bytes(raw[len(self._prefix) :]).decode()
         except UnicodeDecodeError:
             raise Problem(HTTPStatus.BAD_REQUEST, "the id in the path must be percent-encoded UTF-8", "id") from None
         if not 0 < len(name) <= 256:
@@ -132,17 +149,32 @@ class Resource:
 def _queried(kind: Any, query: bytes) -> Any:
     """What a query string asks for."""
     try:
-        given = dict(parse_qsl(query.decode("ascii"), keep_blank_values=True, strict_parsing=bool(query), errors="strict"))
+        text, strict = query.decode("ascii"), bool(query)
+        pairs = parse_qsl(text, keep_blank_values=True, strict_parsing=strict, errors="strict", max_num_fields=_MOST_PAIRS)
+    except ValueError as error:
+        message = f"the query must be at most {_MOST_PAIRS} name=value joined by &, in percent-encoded UTF-8"
+        raise Problem(HTTPStatus.BAD_REQUEST, f"{message}, got {shown(query.decode('latin-1'))}", "$") from error
+    given = dict(pairs)
+    if len(given) < len(pairs):
+        twice, _ = Counter(name for name, _ in pairs).most_common(1)[0]
+        raise Problem(HTTPStatus.BAD_REQUEST, f"the query must have {shown(twice)} once, got it several times", "$")
+    try:
         return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise undecodable(error, b"{}") from error
-    except ValueError as error:
-        raise Problem(HTTPStatus.BAD_REQUEST, f"the query must be percent-encoded UTF-8: {error}", "$") from error
+        raise unqueryable(error, kind, given) from error
+
+
+def _check_once(headers: Sequence[tuple[bytes, bytes]]) -> None:
+    names = [name for name, _ in headers]
+    for name in _ONCE:
+        if names.count(name) > 1:
+            message = f"the header {name.decode().title()} must be there once, got it {names.count(name)} times; send one"
+            raise Problem(HTTPStatus.BAD_REQUEST, message)
 
 
 async def respond(send: Send, status: int, kind: bytes, body: bytes, more: Headers = _NO_HEADERS) -> None:
     """Send a whole answer."""
-    headers = [(b"content-type", kind), (b"content-length", b"%d" % len(body)), (b"cache-control", b"no-store"), *more]
+    headers = [(b"content-type", kind), (b"content-length", b"%d" % len(body)), *_ALWAYS, *more]
     start: Message = {"type": "http.response.start", "status": status, "headers": headers}
     await send(start)
     await send({"type": "http.response.body", "body": body})

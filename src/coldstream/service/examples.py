@@ -99,7 +99,7 @@ EXAMPLES: dict[str, Example] = {
     "delete_user": Example(None, {"erased": True}),
     "evaluation": Example(None, _EVALUATION),
     "metrics": Example(None, "# HELP coldstream_events Events that were learned.\ncoldstream_events 4.0\n"),
-    "snapshot": Example(None, {"number": 2, "position": 5}),
+    "snapshot": Example({}, {"number": 2, "position": 5}),
     "health": Example(None, {"status": "ok", "version": "0.1.0", "store": "works", "starting": None}),
     "ready": Example(None, {"position": 5}),
 }

@@ -10,8 +10,9 @@ from coldstream.service.keys import Keys
 from coldstream.service.problems import Problem
 from coldstream.service.rates import Rates
 
-_LOCAL = (b"localhost", b"127.0.0.1", b"[::1]")
-_ALSO_LOCAL = re.compile(rb"127(\.\d{1,3}){3}")
+_LOCAL = re.compile(rb"(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d{0,5})?", re.IGNORECASE)
+_OWN_SITES = (None, b"same-origin", b"none")
+"""What a browser says of a request by the page of this service, or by somebody who typed the address."""
 
 
 class Gate:
@@ -24,6 +25,7 @@ class Gate:
         """Let a request pass that has what it needs, and is not too soon."""
         if self._keys is None:
             _check_local(headers)
+            _check_origin(headers)
             client = scope.get("client")
             who = client[0] if client else ""
         else:
@@ -48,7 +50,20 @@ class Gate:
 def _check_local(headers: dict[bytes, bytes]) -> None:
     """Refuse a page of somewhere else whose name was made to point here: without keys, it could do everything."""
     host = headers.get(b"host", b"")
-    name = host[: host.find(b"]") + 1] if host.startswith(b"[") else host.partition(b":")[0]
-    if name not in _LOCAL and not _ALSO_LOCAL.fullmatch(name):
+    if _LOCAL.fullmatch(host) is None:
         message = f"the header Host must be a name of this machine itself, got {host.decode('latin-1')!r}"
         raise Problem(HTTPStatus.MISDIRECTED_REQUEST, f"{message}; set keys to serve under other names")
+
+
+def _check_origin(headers: dict[bytes, bytes]) -> None:
+    """Refuse a page of another origin that calls this machine by its right name. Only browsers send these headers."""
+    site, origin = headers.get(b"sec-fetch-site"), headers.get(b"origin")
+    if site in _OWN_SITES and (origin is None or origin.lower() in _origins(headers[b"host"])):
+        return
+    who = "another origin" if origin is None else f"the origin {origin.decode('latin-1')!r}"
+    message = f"a page of {who} must not call this service, for without keys it could do everything"
+    raise Problem(HTTPStatus.FORBIDDEN, f"{message}; use the service's own page, or set keys")
+
+
+def _origins(host: bytes) -> tuple[bytes, bytes]:
+    return b"http://" + host.lower(), b"https://" + host.lower()

@@ -1,5 +1,6 @@
 """The handlers: what each call does. Reading runs at once on the event loop; writing waits for the writer."""
 
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -13,10 +14,13 @@ from coldstream.inspection import searched
 from coldstream.model.explanation import Explanation
 from coldstream.runtime.checks import Refused
 from coldstream.runtime.records import Interaction, ItemPut, ItemRemoved, Record, UserPut
+from coldstream.runtime.snapshots import NOT_NOW
 from coldstream.scoring.requests import EncodedRequest
 from coldstream.service import live_messages, messages
 from coldstream.service.process_memory import resident_bytes
 from coldstream.service.service import VERSION, Service
+
+log = logging.getLogger(__name__)
 
 # Recommend, and why
 
@@ -243,9 +247,13 @@ def evaluation(service: Service, _: None, __: str) -> messages.EvaluationRespons
     return messages.EvaluationResponse(*live[:-1], methods)
 
 
-async def snapshot(service: Service, _: None, __: str) -> messages.SnapshotTaken:
+async def snapshot(service: Service, _: messages.Nothing, __: str) -> messages.SnapshotTaken:
     """Take a snapshot now."""
-    saved = await service.writer.snapshot()
+    try:
+        saved = await service.writer.snapshot()
+    except NOT_NOW as error:
+        log.warning("no snapshot could be taken", extra={"reason": str(error)})
+        raise
     return messages.SnapshotTaken(saved.number, saved.position)
 
 

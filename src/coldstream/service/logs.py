@@ -36,5 +36,6 @@ def log_to_stderr(level: str) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    # It says that it started and stopped; the service says when it is ready, which is what matters.
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    # It says that it started and stopped; the service says when it is ready, which is what matters. It warns of every
+    # request that cannot be read; the service counts those, and says so now and then.
+    logging.getLogger("uvicorn").setLevel(logging.ERROR)

@@ -28,6 +28,10 @@ Time: TypeAlias = Annotated[float, Meta(gt=-1e15, lt=1e15)] | Annotated[datetime
 Filter: TypeAlias = Annotated[list[Name], Meta(max_length=MOST_FILTERED)]
 
 
+class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
+    """Nothing: the call says all. The body may be left out, its Content-Type may not."""
+
+
 class Attributes(Struct, frozen=True, forbid_unknown_fields=True):
     """The attributes of a user or an item; those that are left out are unknown."""
 

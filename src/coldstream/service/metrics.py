@@ -1,10 +1,10 @@
 """What Prometheus asks for: requests as they are answered, and everything else as it is when asked."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 if TYPE_CHECKING:
@@ -49,6 +49,10 @@ class Metrics:
             "coldstream_request_seconds", "Seconds to answer.", labels, buckets=_BUCKETS, registry=self._registry
         )
         self._routes: dict[tuple[str, str], RouteMetrics] = {}
+        self._turned_away = Counter(
+            "coldstream_turned_away", "Connections that were not served, by reason.", ("reason",), registry=self._registry
+        )
+        self._connections = Gauge("coldstream_connections", "Connections that are open.", registry=self._registry)
         self._registry.register(_State(service))
 
     def of(self, method: str, path: str) -> RouteMetrics:
@@ -57,6 +61,14 @@ class Metrics:
         if route not in self._routes:
             self._routes[route] = RouteMetrics(self._requests, self._seconds, route)
         return self._routes[route]
+
+    def turned_away(self, reason: str) -> None:
+        """One more connection was not served."""
+        self._turned_away.labels(reason).inc()
+
+    def watch(self, connections: Collection[object]) -> None:
+        """Tell how many connections there are."""
+        self._connections.set_function(lambda: len(connections))
 
     def text(self) -> bytes:
         """All of them in Prometheus' format."""

@@ -9,6 +9,7 @@ import msgspec
 
 from coldstream.service.descriptions import described
 from coldstream.service.examples import EXAMPLES, Example
+from coldstream.service.messages import Nothing
 from coldstream.service.problems import ProblemDocument
 from coldstream.service.routes import Route
 
@@ -19,7 +20,7 @@ _KEY = "Where keys are set, the header `Authorization: Bearer KEY`; `coldstream 
 _WHEN: dict[int, str] = {
     400: "The body is not JSON in UTF-8.",
     401: "No known key.",
-    403: "The key has not the scope.",
+    403: "The key has not the scope; or, without keys, a page of another origin asks.",
     404: "There is no such id.",
     413: "The body is too long.",
     415: "The body is not application/json.",
@@ -73,7 +74,7 @@ def _operation(route: Route, schema_of: dict[int, Any]) -> dict[str, Any]:
         operation["parameters"] = _queried(route.takes)
     elif route.takes is not None:
         content = {"schema": schema_of[id(route.takes)], "example": _example(route).given}
-        operation["requestBody"] = {"required": True, "content": {"application/json": content}}
+        operation["requestBody"] = {"required": route.takes is not Nothing, "content": {"application/json": content}}
     return operation
 
 

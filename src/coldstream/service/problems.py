@@ -1,8 +1,7 @@
 """Errors as RFC 9457 problem documents that name the field."""
 
-import json
-import re
 from http import HTTPStatus
+from typing import Any
 
 import msgspec
 
@@ -15,11 +14,13 @@ from coldstream.errors import (
 )
 from coldstream.runtime.checks import Refused
 from coldstream.runtime.writer import Overloaded, Stopping
-from coldstream.service.messages import Name, Value
+from coldstream.service.remedies import over_http
+from coldstream.service.validation import NOTHING, refusal
 
 CONTENT_TYPE = b"application/problem+json"
 RETRY_AFTER = 1
 """Seconds after which what goes over is worth another try."""
+_STORE_IS_DOWN = "the store does not take what is written now; send the same again later, events with an event_id"
 
 
 class ProblemDocument(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -51,39 +52,38 @@ def problem_of(error: ColdstreamError, where: str = "$") -> Problem:
     if isinstance(error, Refused):
         return problem_of(error.error, f"$[{error.index}]")
     if isinstance(error, StoreUnavailable | StoreInUse | Overloaded | Stopping):
-        return Problem(HTTPStatus.SERVICE_UNAVAILABLE, str(error), None, {"Retry-After": str(RETRY_AFTER)})
+        # Where the store is concerns whoever runs the service, who finds it in the log, and no client.
+        detail = str(error) if isinstance(error, Overloaded | Stopping) else _STORE_IS_DOWN
+        return Problem(HTTPStatus.SERVICE_UNAVAILABLE, detail, None, {"Retry-After": str(RETRY_AFTER)})
+    detail = over_http(str(error))
     if isinstance(error, UnknownId):
-        return Problem(HTTPStatus.NOT_FOUND, str(error))
+        return Problem(HTTPStatus.NOT_FOUND, detail)
     field = error.field if isinstance(error, InvalidInput) else None
-    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, str(error), where if field is None else f"{where}.{field}")
+    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, detail, where if field is None else f"{where}.{field}")
 
 
-def undecodable(error: Exception, body: bytes) -> Problem:
-    """The problem with a body that the decoder refuses."""
+def undecodable(error: Exception, kind: Any, body: bytes) -> Problem:
+    """The problem with a body that the decoder of a type refuses."""
     if not isinstance(error, msgspec.ValidationError):
         return Problem(HTTPStatus.BAD_REQUEST, f"the body must be JSON in UTF-8: {error}", "$")
-    reason, _, path = str(error).partition(" - at ")
-    path = path.strip("`") or "$"
-    unknown = re.search(r"unknown field `(.*)`$", reason, re.DOTALL)
-    if unknown:
-        path = f"{path}.{unknown[1]}"
-    if "[...]" in path:
-        path = _named(path, body)
-    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{path}: {reason}", path)
-
-
-def _named(path: str, body: bytes) -> str:
-    """The path with the name of the field where the decoder says `[...]`: the first whose value would be refused."""
-    before, _, after = path.partition("[...]")
     try:
-        document = json.loads(body)  # which takes numbers and depths that the decoder does not
-    except (ValueError, RecursionError):
-        return before
-    for step in re.findall(r"\.(\w+)|\[(\d+)\]", before):
-        document = document[step[0]] if step[0] else document[int(step[1])]
-    for name, value in document.items():
-        try:
-            msgspec.convert({name: value}, dict[Name, Value])
-        except msgspec.ValidationError:
-            return f"{before}.{name}{after}"
-    return before
+        document = msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        return _refused(error, kind, NOTHING)
+    try:
+        msgspec.convert(document, kind)
+    except msgspec.ValidationError as again:
+        if str(again) == str(error):
+            return _refused(error, kind, document)
+    # Of a name that stands twice the decoder saw both values, and the document has the last.
+    return _refused(error, kind, NOTHING)
+
+
+def unqueryable(error: msgspec.ValidationError, kind: Any, given: dict[str, str]) -> Problem:
+    """The problem with a query whose parameters are not what a type says."""
+    return _refused(error, kind, given)
+
+
+def _refused(error: msgspec.ValidationError, kind: Any, document: Any) -> Problem:
+    field, detail = refusal(error, kind, document)
+    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, detail, field)

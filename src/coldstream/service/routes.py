@@ -42,7 +42,7 @@ ROUTES: tuple[Route, ...] = (
     Route("DELETE", "/users/{id}", handlers.delete_user, None, m.Forgotten, "admin"),
     Route("GET", "/evaluation", handlers.evaluation, None, m.EvaluationResponse, "read"),
     Route("GET", "/metrics", handlers.metrics, None, bytes, "read"),
-    Route("POST", "/snapshot", handlers.snapshot, None, m.SnapshotTaken, "admin"),
+    Route("POST", "/snapshot", handlers.snapshot, m.Nothing, m.SnapshotTaken, "admin"),
     Route("GET", "/health", handlers.health, None, m.Health, None),
     Route("GET", "/ready", handlers.ready, None, m.Ready, None),
 )

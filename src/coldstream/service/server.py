@@ -7,6 +7,7 @@ import signal
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from typing import cast
 
 import uvicorn
 import uvloop
@@ -14,6 +15,8 @@ from starlette.applications import Starlette
 
 from coldstream.errors import InvalidInput
 from coldstream.service.app import application
+from coldstream.service.connection_limits import connection_limits
+from coldstream.service.connections import Connections
 from coldstream.service.gate import Gate
 from coldstream.service.keys import Keys
 from coldstream.service.logs import log_to_stderr
@@ -31,6 +34,7 @@ def serve(settings: Settings, routes: Sequence[Route] = ROUTES) -> None:
     check_exposure(settings)
     keys = None if settings.keys is None else Keys.read(settings.keys)
     requested_model(settings)
+    connection_limits(settings)
     log_to_stderr(settings.log_level)
     with closing(_bound(settings)) as listener:
         service = Service(settings, stores.opened(_url(settings)))
@@ -42,16 +46,19 @@ def serve(settings: Settings, routes: Sequence[Route] = ROUTES) -> None:
 
 async def _serve(app: Starlette, service: Service, listener: socket.socket) -> None:
     settings = service.settings
+    connections = Connections(connection_limits(settings), service.metrics.turned_away)
     config = uvicorn.Config(
         app,
         loop="none",
-        http="httptools",
+        http=cast("type[asyncio.Protocol]", connections.connection),  # uvicorn only calls it
         ws="none",
         lifespan="off",
         log_config=None,
         access_log=False,
         server_header=False,
-        timeout_keep_alive=30,
+        proxy_headers=settings.proxies is not None,
+        forwarded_allow_ips=[] if settings.proxies is None else settings.proxies,
+        timeout_keep_alive=math.ceil(settings.idle_seconds),
         timeout_graceful_shutdown=max(1, math.ceil(settings.shutdown_seconds)),
     )
     server = _Server(config)
@@ -61,10 +68,13 @@ async def _serve(app: Starlette, service: Service, listener: socket.socket) -> N
 
     host, port = listener.getsockname()[:2]
     log.info("listening", extra={"address": f"http://{f'[{host}]' if ':' in host else host}:{port}"})
+    service.metrics.watch(server.server_state.connections)
     service.start(stop)
+    sweeping = asyncio.create_task(connections.sweep(server.server_state.connections))
     try:
         await server.serve([listener])
     finally:
+        sweeping.cancel()
         await service.stop()
 
 

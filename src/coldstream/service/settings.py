@@ -5,7 +5,7 @@ import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, ip_address, ip_network
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,10 +21,19 @@ class _About(NamedTuple):
     within: tuple[float, float] | None = None
     choices: tuple[str, ...] = ()
     metavar: str = ""
+    form: tuple[str, Callable[[str], bool]] | None = None
+    """What a text must be, in words, and whether one is."""
 
 
 def _about(*about: Any, **more: Any) -> dict[str, _About]:
     return {"about": _About(*about, **more)}
+
+
+def _are_networks(text: str) -> bool:
+    try:
+        return all(ip_network(part.strip()) for part in text.split(","))
+    except ValueError:
+        return False
 
 
 def _setting(default: Any, *about: Any, **more: Any) -> Any:
@@ -71,6 +80,26 @@ class Settings:
         15.0, "a snapshot after so long, if anything changed; 0 for none by time", (0, 525_600)
     )
     body_bytes: int = _setting(4 * 2**20, "the longest body of a request", (1024, 2**30))
+    bodies_bytes: int = _setting(
+        64 * 2**20, "the most that all bodies beyond 64 KiB may hold together; more get 503", (2**16, 2**40)
+    )
+    body_seconds: float = _setting(30.0, "how long the body of a request may take to come", (0.1, 3600))
+    header_bytes: int = _setting(2**15, "the longest path and headers of a request", (1024, 2**20))
+    header_seconds: float = _setting(10.0, "how long the headers of a request may take to come", (0.1, 3600))
+    idle_seconds: float = _setting(
+        30.0, "how long a connection may wait for its next request, or an answer for its reader", (0.1, 3600)
+    )
+    connections: int | None = _setting(
+        None,
+        "the most connections at once; more get 503; if left out, as many as descriptors allow, 4096 at most",
+        (1, 10**6),
+    )
+    proxies: str | None = _setting(
+        None,
+        "the proxies in front of the service, addresses or networks: only their X-Forwarded-For is believed",
+        metavar="ADDRESS,…",
+        form=("addresses or networks joined by commas, such as 10.0.0.7,192.168.0.0/24", _are_networks),
+    )
     pending_events: int = _setting(20_000, "the most events that may wait to be learned; more get 503", (1000, 10**7))
     requests_per_second: float = _setting(0.0, "of each key, or without keys of each address; 0 for no limit", (0, 10**6))
     evaluate_top: int = _setting(10, "N of the live recall@N", (1, 10**4))
@@ -242,6 +271,8 @@ def _is_allowed(setting: Field[Any], raw: Any) -> bool:
         return bool(about.within[0] <= raw <= about.within[1])
     if about.choices:
         return raw in about.choices
+    if about.form:
+        return about.form[1](raw)
     return raw != "" or setting.name == "host"  # an empty host is every address
 
 
@@ -274,6 +305,8 @@ def _flag(name: str) -> str:
 
 def _must_be(setting: Field[Any]) -> str:
     about, words = setting.metadata["about"], _KINDS[setting.type].words
+    if about.form:
+        return str(about.form[0])
     if about.within:
         return f"{words} from {about.within[0]} to {about.within[1]}"
     return f"one of {', '.join(about.choices)}" if about.choices else words

@@ -56,4 +56,4 @@ def _damaged(folder: Path, error: Exception) -> str:
 
 
 def _message(folder: Path, what: str, remedy: str) -> str:
-    return f"store {str(folder)!r}: {what}; what was acknowledged is safe: {remedy}, and it goes on by itself"
+    return f"store {str(folder)!r}: {what}; what was acknowledged is safe: {remedy}, and try again"

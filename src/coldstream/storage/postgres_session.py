@@ -51,7 +51,7 @@ class Session:
         except _UNAVAILABLE as error:
             self.close()
             message = f"store: PostgreSQL at {self._where()} does not do its work ({_said(error)})"
-            message = f"{message}; what was acknowledged is safe: start it or correct that, and it goes on by itself"
+            message = f"{message}; what was acknowledged is safe: start it or correct that, and try again"
             raise StoreUnavailable(message) from error
 
     def close(self) -> None:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 from coldstream.service.app import application
 from coldstream.service.gate import Gate
@@ -78,22 +79,25 @@ class Api:
         body: Any = None,
         headers: Mapping[str, str] | None = None,
         raw: bytes | list[bytes] | None = None,
+        decoded: bool = False,
     ) -> Answer:
-        """One request. `raw` is sent as it is, in several parts if it is a list."""
+        """One request. `raw` is sent as it is, in several parts if it is a list; `decoded` is what servers do to a path."""
         parts = [json.dumps(body).encode() if body is not None else b""] if raw is None else raw
         parts = parts if isinstance(parts, list) else [parts]
         given = {"host": "127.0.0.1:8000", "content-type": "application/json", **(headers or {})}
-        return self.run(self._call(method, path, parts, {k: v for k, v in given.items() if v}))
+        return self.run(self._call(method, path, parts, {k: v for k, v in given.items() if v}, decoded))
 
-    async def _call(self, method: str, path: str, parts: list[bytes], headers: dict[str, str]) -> Answer:
+    async def _call(
+        self, method: str, path: str, parts: list[bytes], headers: dict[str, str], decoded: bool = False
+    ) -> Answer:
         bare, _, query = path.partition("?")
         scope = {
             "type": "http",
             "method": method,
-            "path": bare,
+            "path": unquote(bare) if decoded else bare,
             "raw_path": bare.encode(),
             "query_string": query.encode(),
-            "headers": [(name.encode(), value.encode("latin-1")) for name, value in headers.items()],
+            "headers": [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()],
             "client": ("127.0.0.1", 5),
             "root_path": "",
         }

@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 from api import Api
 
+from coldstream.service.gate import Gate
 from coldstream.service.keys import SCOPES, Key, Keys, hashed
+from coldstream.service.problems import Problem
+from coldstream.service.rates import Rates
 from coldstream.service.routes import ROUTES, Route
 
 PRESENTED = {scope: f"cs_{scope}" for scope in SCOPES}
@@ -56,6 +59,18 @@ def test_the_table_asks_for_the_scopes_it_should(api: Api) -> None:
 def test_with_keys_any_host_is_answered(api: Api) -> None:
     headers = {"host": "recommend.example.com", "authorization": "bearer cs_read"}
     assert api.call("POST", "/recommend", {}, headers).status == 200
+
+
+@pytest.mark.parametrize(("rate", "seconds"), [(4.0, "1"), (1.0, "1"), (0.4, "3"), (0.5, "2")])
+def test_who_comes_back_when_told_is_not_too_soon_again(rate: float, seconds: str) -> None:
+    gate = Gate(KEYS, Rates(rate, clock=lambda: 0.0))
+    headers = {b"authorization": b"Bearer cs_read"}
+    for _ in range(max(1, int(rate))):
+        gate.admit({}, headers, "read")
+    with pytest.raises(Problem) as refused:
+        gate.admit({}, headers, "read")
+    assert refused.value.status == 429
+    assert refused.value.headers["Retry-After"] == seconds
 
 
 def test_a_key_that_comes_too_often_has_to_wait_and_others_do_not(tmp_path: Path) -> None:

@@ -69,6 +69,13 @@ EXAMPLES: dict[str, tuple[Any, str]] = {
     "snapshot_events": (0, "0"),
     "snapshot_minutes": (0.5, "0.5"),
     "body_bytes": (1024, "1024"),
+    "bodies_bytes": (2**20, "1_048_576"),
+    "body_seconds": (0.5, "0.5"),
+    "header_bytes": (1024, "1024"),
+    "header_seconds": (1.0, "1"),
+    "idle_seconds": (3600.0, "3600"),
+    "connections": (100, "100"),
+    "proxies": ("10.0.0.7,192.168.0.0/24", "10.0.0.7,192.168.0.0/24"),
     "pending_events": (10**7, "10_000_000"),
     "requests_per_second": (20.0, "20"),
     "evaluate_top": (1, "1"),
@@ -167,6 +174,7 @@ WRONG = [
     ("access_log", "1", "true or false, got 1"),
     ("access_log", "'yes'", "true or false, got 'yes'"),
     ("evaluate_top", "10001", "a whole number from 1 to 10000, got 10001"),
+    ("connections", "0", "a whole number from 1 to 1000000, got 0"),
     ("pending_events", "999", "a whole number from 1000 to 10000000, got 999"),
 ]
 

@@ -1,0 +1,299 @@
+"""What a client may hold, and for how long: beyond that it is told so, the others are served, and it is counted."""
+
+import json
+import resource
+
+import pytest
+from listening import BIG, Client, Listening, listening, wait_until
+
+from coldstream import InvalidInput
+from coldstream.service.connection import MOST_HEADERS, SPARE
+from coldstream.service.connection_limits import MOST, RESERVED, connection_limits
+from coldstream.service.settings import Settings
+from coldstream.service.turned_away import LOG_EVERY, Reason, TurnedAway
+
+GET = b"GET /a HTTP/1.1\r\nHost: localhost\r\n\r\n"
+LONG = 60.0
+"""Seconds that no test waits for."""
+
+
+def post(length: int, body: bytes = b"") -> bytes:
+    return b"POST /a HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % length + body
+
+
+def refused(answer: tuple[int, dict[str, str], bytes], status: int) -> str:
+    assert answer[0] == status, answer
+    assert answer[1]["content-type"] == "application/problem+json"
+    assert answer[1]["connection"] == "close"
+    assert ("retry-after" in answer[1]) == (status == 503)
+    document = json.loads(answer[2])
+    assert document["status"] == status
+    return str(document["detail"])
+
+
+def served(client: Client) -> bool:
+    client.send(GET)
+    return client.answer()[0] == 200
+
+
+def test_an_ordinary_client_is_served_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    with listening(monkeypatch) as server:
+        client = server.client()
+        assert all(served(client) for _ in range(3))
+        client.send(GET * 3)
+        assert [client.answer()[0] for _ in range(3)] == [200] * 3
+        client.send(post(5, b"hel"))
+        client.send(b"lo")
+        assert json.loads(client.answer()[2])["length"] == 5
+        assert "\ncoldstream_turned_away_total{" not in server.metrics()
+        assert "coldstream_connections 1.0" in server.metrics()
+
+
+# Time
+
+
+def test_who_connects_and_says_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    with listening(monkeypatch, header_seconds=0.2, idle_seconds=LONG) as server:
+        assert server.client().is_ended()
+        wait_until(lambda: server.turned_away("idle") == 1)
+
+
+def test_headers_that_never_end_are_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    with listening(monkeypatch, header_seconds=0.3, idle_seconds=LONG) as server:
+        client = server.client()
+        assert served(client)
+        client.send(b"GET /a HTTP/1.1\r\nHost: loc")
+        assert "headers" in refused(client.answer(), 408)
+        assert client.is_ended()
+        assert server.turned_away("slow headers") == 1
+
+
+def test_a_body_that_drips_is_not_waited_for_and_a_quick_one_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    with listening(monkeypatch, body_seconds=0.3, header_seconds=LONG) as server:
+        slow, quick = server.client(), server.client()
+        slow.send(post(100, b"x"))
+        quick.send(post(3, b"abc"))
+        assert quick.answer()[0] == 200
+        assert "body" in refused(slow.answer(), 408)
+        assert slow.is_ended()
+        assert server.turned_away("slow body") == 1
+
+
+@pytest.mark.parametrize("still", [b"", b"\r\n"])
+def test_a_connection_that_is_kept_open_for_nothing_is_ended(monkeypatch: pytest.MonkeyPatch, still: bytes) -> None:
+    with listening(monkeypatch, idle_seconds=0.3, header_seconds=LONG) as server:
+        client = server.client()
+        assert served(client)
+        if still:
+            client.send(still)
+        assert client.is_ended()
+
+
+def test_who_does_not_read_an_answer_loses_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    with listening(monkeypatch, idle_seconds=0.3) as server:
+        client = server.client()
+        client.send(b"GET /big HTTP/1.1\r\nHost: localhost\r\n\r\n" * 8)
+        wait_until(lambda: "coldstream_connections 0.0" in server.metrics())
+        reader = server.client()
+        reader.send(b"GET /big HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert len(reader.answer()[2]) == BIG
+
+
+# Room
+
+
+def test_headers_that_are_too_long_are_refused_before_they_have_all_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    with listening(monkeypatch, header_bytes=2048) as server:
+        for endless in (
+            b"GET /a HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 4096,
+            b"GET /a HTTP/1.1\r\n" + b"".join(b"X%d: y\r\n" % n for n in range(1000)),
+            b"GET /" + b"a" * 4096,
+            b"GET /a HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 4096 + b"\r\n\r\n",
+            post(0).replace(b"Content-Length: 0", b"Transfer-Encoding: chunked") + b"0\r\nX: " + b"x" * 2**20,
+            b"".join((b"GET /a HTTP/1.1\r\n", *(b"X: y\r\n" for _ in range(MOST_HEADERS + 1)), b"\r\n")),
+        ):
+            assert "headers" in refused(server.asked(endless), 431)
+        assert server.turned_away("long headers") == 6
+        assert server.asked(post(50_000, b"x" * 50_000))[0] == 200
+        many = b"".join(b"1\r\nx\r\n" for _ in range(5000)) + b"0\r\n\r\n"
+        chunked = post(0).replace(b"Content-Length: 0", b"Transfer-Encoding: chunked") + many
+        assert json.loads(server.asked(chunked)[2])["length"] == 5000
+
+
+def test_bodies_that_are_held_back_have_so_much_room_and_small_ones_always_have_some(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with listening(monkeypatch, bodies_bytes=2**20) as server:
+        holders = [server.client() for _ in range(8)]
+        for holder in holders:
+            holder.send(post(2**19, b"x" * 2**18))
+        wait_until(lambda: server.turned_away("bodies") >= 4)
+        assert server.asked(post(1000, b"x" * 1000))[0] == 200
+        for holder in holders:
+            holder.close()
+        wait_until(lambda: "coldstream_connections 1.0" in server.metrics())
+        assert server.asked(post(2**19, b"x" * 2**19))[0] == 200
+
+
+def test_what_is_held_is_let_go_when_it_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    with listening(monkeypatch, bodies_bytes=2**20) as server:
+        client = server.client()
+        for _ in range(10):
+            client.send(post(2**19, b"x" * 2**19))
+            assert client.answer()[0] == 200
+        assert server.turned_away("bodies") == 0
+
+
+def test_one_connection_too_many_is_told_so_and_there_is_room_when_another_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    with listening(monkeypatch, connections=3) as server:
+        clients = [server.client() for _ in range(3)]
+        assert all(served(client) for client in clients)
+        for _ in range(5):
+            late = server.client()
+            late.send(GET)
+            assert "connection" in refused(late.answer(), 503)
+            assert late.is_ended()
+            late.close()
+        assert server.turned_away("connections") == 5
+        assert served(clients[0])
+        clients.pop().close()
+        wait_until(lambda: "coldstream_connections 2.0" in server.metrics())
+        assert served(server.client())
+
+
+def test_a_flood_of_connections_leaves_those_who_are_served_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    with listening(monkeypatch, connections=2) as server:
+        regular = server.client()
+        assert served(regular)
+        flood = [server.client() for _ in range(SPARE + 40)]
+        wait_until(lambda: server.turned_away("connections") >= SPARE + 39)
+        assert served(regular)
+        for one in flood:
+            one.close()
+        wait_until(lambda: "coldstream_connections 1.0" in server.metrics())
+        assert served(server.client())
+
+
+def test_descriptors_are_left_for_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    def limited(descriptors: int, connections: int | None = None) -> int:
+        monkeypatch.setattr(resource, "getrlimit", lambda _: (descriptors, descriptors))
+        return connection_limits(Settings(connections=connections)).connections
+
+    assert limited(1024) == 1024 - RESERVED
+    assert limited(64) == 32
+    assert limited(10**6) == limited(resource.RLIM_INFINITY) == MOST
+    assert limited(1024, 500) == 500
+    assert limited(10**6, 50_000) == limited(resource.RLIM_INFINITY, 50_000) == 50_000
+    with pytest.raises(InvalidInput, match=r"connections must be at most 896 .* got 1000; raise the limit \(ulimit -n\)"):
+        limited(1024, 1000)
+
+
+# A stop
+
+
+def test_a_stop_does_not_wait_for_who_does_not_send(monkeypatch: pytest.MonkeyPatch) -> None:
+    with listening(monkeypatch, shutdown_seconds=3 * LONG, body_seconds=3 * LONG, header_seconds=3 * LONG) as server:
+        body, headers, nothing = server.client(), server.client(), server.client()
+        body.send(post(100, b"x"))
+        headers.send(b"GET /a HT")
+        wait_until(lambda: "coldstream_connections 3.0" in server.metrics())
+        assert served(server.client())
+        server.stop()
+        assert "stopping" in refused(body.answer(), 503)
+        assert server.has_stopped(LONG)
+        assert headers.is_ended()
+        assert nothing.is_ended()
+
+
+def test_a_stop_does_not_wait_for_who_does_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    with listening(monkeypatch, shutdown_seconds=3 * LONG, idle_seconds=3 * LONG) as server:
+        client = server.client()
+        client.send(b"GET /big HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        client.until(b"\r\n\r\n")
+        server.stop()
+        assert server.has_stopped(LONG)
+
+
+# What is no request
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00",
+        b"nonsense\r\n\r\n",
+        b"GET /a b HTTP/1.1\r\n\r\n",
+        b"GET /\xff HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        post(3).replace(b"Content-Length: 3", b"Content-Length: 3\r\nContent-Length: 4") + b"abc",
+        post(3).replace(b"Content-Length: 3", b"Content-Length: 3\r\nTransfer-Encoding: chunked") + b"abc",
+    ],
+)
+def test_what_is_no_request_is_told_so(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
+    with listening(monkeypatch) as server:
+        assert refused(server.asked(data), 400)
+        assert server.turned_away("malformed") == 1
+
+
+def test_a_path_is_not_cut_at_its_fragment(monkeypatch: pytest.MonkeyPatch) -> None:
+    with listening(monkeypatch) as server:
+        assert "%23" in refused(server.asked(b"DELETE /items/c#5 HTTP/1.1\r\nHost: localhost\r\n\r\n"), 400)
+
+
+def test_trailers_are_no_headers(monkeypatch: pytest.MonkeyPatch) -> None:
+    head = b"POST /a HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+    trailers = b"0\r\nHost: evil.com\r\nContent-Type: text/plain\r\nAuthorization: Bearer x\r\n\r\n"
+    with listening(monkeypatch) as server:
+        client = server.client()
+        for _ in range(2):
+            client.send(head + b"2\r\nhi\r\n" + trailers)
+            heard = json.loads(client.answer()[2])
+            assert heard["length"] == 2
+            assert heard["headers"] == [
+                ["host", "localhost"],
+                ["content-type", "application/json"],
+                ["transfer-encoding", "chunked"],
+            ]
+
+
+# Proxies
+
+
+def client_of(server: Listening) -> str:
+    head = b"GET /a HTTP/1.1\r\nHost: localhost\r\nX-Forwarded-For: 198.51.100.7\r\n\r\n"
+    return str(json.loads(server.asked(head)[2])["client"])
+
+
+def test_nobody_is_believed_about_another_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORWARDED_ALLOW_IPS", "*")
+    with listening(monkeypatch) as server:
+        assert client_of(server) == "127.0.0.1"
+    with listening(monkeypatch, proxies="10.0.0.7, 192.168.0.0/24") as server:
+        assert client_of(server) == "127.0.0.1"
+
+
+def test_a_stated_proxy_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    with listening(monkeypatch, proxies="10.0.0.7, 127.0.0.0/8") as server:
+        assert client_of(server) == "198.51.100.7"
+
+
+@pytest.mark.parametrize("proxies", ["*", "", "localhost", "10.0.0.7,", "10.0.0.7/33"])
+def test_a_proxy_has_an_address(proxies: str) -> None:
+    with pytest.raises(InvalidInput, match=r"proxies must be addresses or networks .*, such as 10\.0\.0\.7"):
+        Settings(proxies=proxies)
+
+
+# The log
+
+
+def test_the_log_is_not_flooded(caplog: pytest.LogCaptureFixture) -> None:
+    counted: list[str] = []
+    turned_away = TurnedAway(counted.append)
+    for moment in range(100):
+        for _ in range(10):
+            turned_away.add(Reason.CONNECTIONS)
+        if moment == 50:
+            turned_away.add(Reason.SLOW_BODY)
+        turned_away.log(moment * LOG_EVERY / 50)
+    lines = [(vars(record)["reason"], vars(record)["count"]) for record in caplog.records]
+    assert lines == [("connections", 10), ("connections", 500), ("slow body", 1)]
+    assert len(counted) == 1001
