@@ -13,6 +13,12 @@ MOST_FILTERED = 10_000
 """Ids in a list to keep to, or to leave out."""
 MOST_FIELDS, MOST_VALUES = 64, 256
 """Fields in attributes or a context, and values in one field."""
+MOST_ASKED = 4096
+"""Values in the context, the attributes and the filter of one request together."""
+MOST_EXPLAINED, MOST_TERMS = 100, 5000
+"""Items that one recommendation may explain, and terms that it gives for all of them together."""
+MOST_SCHEMA_FIELDS, MOST_SCHEMA_VALUES = 256, 50
+"""Fields in one page of the schema, and values that it tells of each."""
 
 Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=256)]
 """An id. PostgreSQL indexes at most 2,700 bytes, and a character takes up to four."""
@@ -26,6 +32,8 @@ Fields: TypeAlias = Annotated[dict[Name, Value], Meta(max_length=MOST_FIELDS)]
 Time: TypeAlias = Annotated[float, Meta(gt=-1e15, lt=1e15)] | Annotated[datetime, Meta(tz=True)]
 """Seconds since 1970 in UTC, or an ISO 8601 time with its zone."""
 Filter: TypeAlias = Annotated[list[Name], Meta(max_length=MOST_FILTERED)]
+Place: TypeAlias = Annotated[int, Meta(ge=0, le=2**53)]
+"""Where a page begins."""
 
 
 class Attributes(Struct, frozen=True, forbid_unknown_fields=True):
@@ -85,7 +93,7 @@ class RecommendRequest(Struct, frozen=True, forbid_unknown_fields=True):
     where: Fields | None = None
     """Recommend only items with these attributes; of a list, any value will do."""
     explain: bool = False
-    """Whether to say why, for every item."""
+    """Whether to say why, for every item; n is 100 at most then, and all items share 5,000 terms."""
 
 
 class ExplainRequest(Struct, frozen=True, forbid_unknown_fields=True):
@@ -99,7 +107,10 @@ class ExplainRequest(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Term(Struct, frozen=True):
-    """One addend of a score: no features for the intercept, one for a weight, two for an interaction."""
+    """One addend of a score: no features for the intercept, one for a weight, two for an interaction.
+
+    Where there are too many, a field's name stands for all its features, and `rest` for all terms that are not listed.
+    """
 
     features: list[str]
     value: float
@@ -186,21 +197,44 @@ class Search(Struct, frozen=True, forbid_unknown_fields=True):
 
     search: Text = ""
     limit: Annotated[int, Meta(ge=1, le=MOST_ITEMS)] = 20
-    offset: Annotated[int, Meta(ge=0, le=2**53)] = 0
+    after: Place = 0
+    """Where to go on: the `next` of the page before."""
+
+
+class FeatureSearch(Struct, frozen=True, forbid_unknown_fields=True):
+    """What to look for among features, and how much of it to give."""
+
+    search: Text = ""
+    limit: Annotated[int, Meta(ge=1, le=MOST_ITEMS)] = 20
+    after: Place = 0
+    """Where to go on: the `next` of the page before."""
+    field: Annotated[str, Meta(min_length=1, max_length=512)] | None = None
+    """Only of this field, such as `item.genre`."""
+
+
+class SchemaQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """How many fields to give, and how many values of each."""
+
+    limit: Annotated[int, Meta(ge=1, le=MOST_SCHEMA_FIELDS)] = MOST_SCHEMA_FIELDS
+    after: Place = 0
+    """Where to go on: the `next` of the page before."""
+    values: Annotated[int, Meta(ge=0, le=MOST_SCHEMA_VALUES)] = MOST_SCHEMA_VALUES
 
 
 class FoundUsers(Struct, frozen=True):
-    """Some users, and how many there are."""
+    """A page of users, and how many there are, where one page is enough to know; `next` leads to the next page."""
 
     users: list[str]
-    total: int
+    total: int | None
+    next: int | None
 
 
 class FoundFeatures(Struct, frozen=True):
-    """Some features, and how many there are."""
+    """A page of features, and how many there are, where one page is enough to know; `next` leads to the next page."""
 
     features: list[str]
-    total: int
+    total: int | None
+    next: int | None
 
 
 class ListedItem(Struct, frozen=True):
@@ -212,10 +246,11 @@ class ListedItem(Struct, frozen=True):
 
 
 class FoundItems(Struct, frozen=True):
-    """Some items, and how many there are."""
+    """A page of items, and how many there are, where one page is enough to know; `next` leads to the next page."""
 
     items: list[ListedItem]
-    total: int
+    total: int | None
+    next: int | None
 
 
 class NearestQuery(Struct, frozen=True, forbid_unknown_fields=True):
