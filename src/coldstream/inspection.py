@@ -4,7 +4,7 @@ What is looked for by name is answered in pages, and one page looks at so many n
 with all features is worked out in steps, between which others get their turn.
 """
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from itertools import islice
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -142,6 +142,18 @@ class Inspection:
     def count(self, field: str) -> int:
         """How many values a field has had, such as `item.genre`."""
         return self._vocabulary.count(_field(self._vocabulary, field))
+
+    # Who had what
+
+    def given_columns(self) -> set[int]:
+        """The columns of all values that users' attributes and contexts have had."""
+        encoder = self._shared.encoder
+        numbers = [number for side in ("user", "context") for number in encoder.attribute_fields(side)]
+        return {column for number in numbers for column in self._vocabulary.columns(number)}
+
+    def columns_of(self, side: str, given: Mapping[str, Any]) -> list[int]:
+        """The columns of a user's attributes, or of a context, as given."""
+        return self._shared.encoder.known_columns(side, given)
 
     # Comparisons
 

@@ -18,7 +18,7 @@ from coldstream.events.event import Event, checked_id, checked_names, checked_ti
 from coldstream.features.encoder import ItemMemo
 from coldstream.features.fields import Field
 from coldstream.features.history import Features
-from coldstream.features.schema import Schema, extended
+from coldstream.features.schema import Schema, extended, with_fields
 from coldstream.features.vocabulary import Vocabulary
 from coldstream.inspection import Inspection
 from coldstream.learning import learn_all, learn_one, learn_or_observe, observe_one
@@ -187,9 +187,21 @@ class Recommender:
         self._users.forget(user)
         self._shared.release("user", user)
 
+    def release_values(self, columns: Iterable[int]) -> None:
+        """Forget values of users' attributes and of contexts, by their `columns`, and what was learned of them."""
+        self._shared.release_values(columns)
+
     def add_context(self, *fields: Field) -> None:
         """Declare context fields in mid-stream."""
         self._shared.take_schema(self.schema.with_context(*fields), self._clock)
+
+    def add_fields(self, fields: Mapping[str, Sequence[Field]]) -> None:
+        """Declare `fields` in mid-stream, by side: an attribute of items, of users, or of the context.
+
+        A field that is there already stays; declared otherwise, or of a kind that counts from the first event on, it is
+        refused.
+        """
+        self._shared.take_schema(self.check_fields(fields), self._clock)
 
     def extend(self, schema: Schema) -> None:
         """Take up the fields that a schema declares beyond those in use, and whether its context is open.
@@ -212,6 +224,10 @@ class Recommender:
         """The schema that `extend` would lead to; raises what it would raise."""
         own = self.hyperparameters
         return extended(self.schema, schema.completed(own.history, own.trends, own.neighbours))
+
+    def check_fields(self, fields: Mapping[str, Sequence[Field]]) -> Schema:
+        """The schema that `add_fields` would lead to; raises what it would raise."""
+        return with_fields(self.schema, fields)
 
     def check_event(self, event: Event, coming: Mapping[str, Field] = NO_FIELDS) -> dict[str, Field]:
         """The context fields that an event would admit, after others that are coming; raises what `learn` would refuse."""

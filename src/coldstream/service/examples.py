@@ -82,6 +82,10 @@ EXAMPLES: dict[str, Example] = {
             "next": None,
         },
     ),
+    "put_fields": Example(
+        {"item": {"brand": {"kind": "category"}}, "context": {"distance": {"kind": "number", "low": 0, "high": 50}}},
+        {"written": 2, "position": 6},
+    ),
     "find_items": Example({"search": "jazz"}, {"items": [{**_ITEM, "chosen": 17}], "total": 1, "next": None}),
     "find_users": Example({"search": "an"}, {"users": ["ann"], "total": 1, "next": None}),
     "find_features": Example({"search": "jazz"}, {"features": ["item.genre=jazz"], "total": 1, "next": None}),

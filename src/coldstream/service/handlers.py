@@ -11,10 +11,11 @@ from typing import Any
 
 from coldstream.config import PRESETS
 from coldstream.errors import InvalidInput
-from coldstream.features.schema import SIDES
+from coldstream.features.fields import Field
+from coldstream.features.schema import SIDES, Schema, fields_by_side
 from coldstream.model.explanation import MOST_TERMS, Addends, explained
 from coldstream.runtime.checks import Refused
-from coldstream.runtime.records import Interaction, ItemPut, ItemRemoved, Record, UserPut
+from coldstream.runtime.records import FieldsAdded, Interaction, ItemPut, ItemRemoved, Record, UserPut
 from coldstream.scoring.requests import EncodedRequest
 from coldstream.service import messages
 from coldstream.service.service import VERSION, Service
@@ -193,7 +194,7 @@ async def changed(service: Service, request: messages.ChangedQuery, _: str) -> m
 def schema(service: Service, request: messages.SchemaQuery, _: str) -> dict[str, Any]:
     """The schema in use, with how many values each field has had and some of them, in pages of fields."""
     own, inspection = service.recommender.schema, service.recommender.inspection
-    fields = [(side, field) for side in SIDES for field in getattr(own, side)]
+    fields = _fields(own)
     document: dict[str, Any] = {side: {} for side in SIDES}
     end = request.after + request.limit
     for side, field in fields[request.after : end]:
@@ -203,6 +204,19 @@ def schema(service: Service, request: messages.SchemaQuery, _: str) -> dict[str,
             options |= {"values": sorted(inspection.values(name, request.values)), "known": inspection.count(name)}
     switches = {"exclude_seen": own.exclude_seen, "open_context": own.open_context}
     return document | switches | {"next": end if end < len(fields) else None}
+
+
+async def put_fields(service: Service, given: messages.NewFields, _: str) -> messages.Written:
+    """Declare fields: attributes of items or users, or a context with its scaling. Those that are there already stay."""
+    fields = {side: getattr(given, side) for side in SIDES if getattr(given, side)}
+    before = service.recommender.schema
+    added = len(_fields(service.recommender.check_fields(fields_by_side(fields)))) - len(_fields(before))
+    positions = await _positions(service, [FieldsAdded(fields)], None) if added else []
+    return messages.Written(added, _last(service, positions))
+
+
+def _fields(own: Schema) -> list[tuple[str, Field]]:
+    return [(side, field) for side in SIDES for field in getattr(own, side)]
 
 
 def live(service: Service, request: messages.LiveQuery, _: str) -> messages.LiveResponse:

@@ -192,6 +192,20 @@ class EvaluationResponse(Struct, frozen=True):
     methods: dict[str, MethodMetrics]
 
 
+Option: TypeAlias = Text | bool | Number | Annotated[list[Number], Meta(max_length=MOST_VALUES)]
+NewField: TypeAlias = Annotated[dict[Name, Option], Meta(max_length=16)]
+"""The kind of a field and its options, as in a schema: `{"kind": "number", "low": 0, "high": 5}`."""
+NewSide: TypeAlias = Annotated[dict[Name, NewField], Meta(max_length=MOST_FIELDS)]
+
+
+class NewFields(Struct, frozen=True, forbid_unknown_fields=True):
+    """Fields to be declared, by side: field → kind and options."""
+
+    user: NewSide = {}
+    item: NewSide = {}
+    context: NewSide = {}
+
+
 class Search(Struct, frozen=True, forbid_unknown_fields=True):
     """What to look for, and how much of it to give."""
 

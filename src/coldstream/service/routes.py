@@ -26,6 +26,7 @@ ROUTES: tuple[Route, ...] = (
     Route("POST", "/explain", handlers.explain, m.ExplainRequest, m.Explanation, "read"),
     Route("GET", "/live", handlers.live, m.LiveQuery, m.LiveResponse, "read"),
     Route("GET", "/schema", handlers.schema, m.SchemaQuery, dict[str, Any], "read"),
+    Route("PUT", "/schema/fields", handlers.put_fields, m.NewFields, m.Written, "admin"),
     Route("GET", "/items", handlers.find_items, m.Search, m.FoundItems, "read"),
     Route("GET", "/users", handlers.find_users, m.Search, m.FoundUsers, "read"),
     Route("GET", "/features", handlers.find_features, m.FeatureSearch, m.FoundFeatures, "read"),
