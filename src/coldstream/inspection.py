@@ -109,29 +109,26 @@ class Inspection:
         vocabulary = self._vocabulary
         number = None if field is None else _field(vocabulary, field)
         columns = iter(range(after, len(vocabulary))) if number is None else vocabulary.columns(number, after)
-        found = searched((_candidate(vocabulary, column) for column in columns), search, limit)
-        if not search:
-            total = vocabulary.features() if number is None else vocabulary.count(number)
-            return found._replace(total=total)
         whole = _column_or_none(vocabulary, search)
-        if whole is not None and number in (None, vocabulary.fields_of(whole, whole + 1)[0]):
-            return _first(found, search, limit) if after == 0 else found
-        return _counted(found, after)
+        whole = None if whole is None or number not in (None, vocabulary.fields_of(whole, whole + 1)[0]) else whole
+        found = _found((_candidate(vocabulary, column) for column in columns), search, limit, after, whole is not None)
+        total = vocabulary.features() if number is None else vocabulary.count(number)
+        return found if search else found._replace(total=total)
 
     def items(self, search: str, limit: int, after: int = 0) -> Found:
         """Ids of items that hold a text in their id or their attributes, in the order of `Recommender.place`."""
         catalogue = self._shared.catalogue
-        places = iter(range(after, len(catalogue.ids)))
-        found = searched((_listed(catalogue.ids[n], n, catalogue.attributes[n], catalogue) for n in places), search, limit)
-        return _counted(found, after) if search else found._replace(total=len(catalogue))
+        places = range(after, len(catalogue.ids))
+        listed = (_listed(catalogue.ids[place], place, catalogue.attributes[place], catalogue) for place in places)
+        found = _found(listed, search, limit, after, False)
+        return found if search else found._replace(total=len(catalogue))
 
     def users(self, search: str, limit: int, after: int = 0) -> Found:
         """Ids of users that hold a text; one that is the text is first."""
         some = enumerate(islice(self._users, after, None), after)
-        found = searched((Candidate(place, user, user) for place, user in some), search, limit)
-        if not search:
-            return found._replace(total=len(self._users))
-        return _first(found, search, limit) if after == 0 and search in self._users else _counted(found, after)
+        listed = (Candidate(place, user, user) for place, user in some)
+        found = _found(listed, search, limit, after, bool(search) and search in self._users)
+        return found if search else found._replace(total=len(self._users))
 
     def values(self, field: str, limit: int) -> list[str]:
         """The first values that a field has had, such as `item.genre`."""
@@ -201,15 +198,12 @@ def _listed(item: str, place: int, attributes: Any, live: Any) -> Candidate:
     return Candidate(place, item, f"{item} {' '.join(map(str, attributes.values()))}" if attributes else item)
 
 
-def _counted(found: Found, after: int) -> Found:
-    """What was found, with a total only where the look began at the beginning."""
-    return found._replace(total=found.total if after == 0 else None)
-
-
-def _first(found: Found, name: str, limit: int) -> Found:
-    """What was found, with one that is there for sure in front."""
-    names = [name, *(other for other in found.names if other != name)]
-    return found._replace(names=names[:limit])
+def _found(candidates: Iterator[Candidate], text: str, limit: int, after: int, there: bool) -> Found:
+    """A page; where something is there that is the text itself, it is the first on the first page and on no other."""
+    found = searched(candidates, text, limit - there)
+    names = [name for name in found.names if name != text] if there else found.names
+    total = found.total if after == 0 else None  # of those before, nothing is known here
+    return found._replace(names=[text, *names] if there and after == 0 else names, total=total)
 
 
 def _field(vocabulary: Vocabulary, name: str) -> int:

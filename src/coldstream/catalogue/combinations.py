@@ -87,8 +87,9 @@ class CombinationTable:
         # So many wanted entries lie before each; a combination has one where the number rises from its first to its end.
         before = np.zeros(self._used + 1, np.int32)
         np.cumsum(wanted[self._feature[: self._used]], out=before[1:])
-        start = self._start[: len(self._entries)]
-        return np.flatnonzero(before[start + self._length[: len(self._entries)]] > before[start]).astype(np.int32)
+        held = np.flatnonzero(self._length[: len(self._entries)])  # one that nobody has may begin anywhere
+        start, length = self._start[held], self._length[held]
+        return held[before[start + length] > before[start]].astype(np.int32)
 
     def _append(self) -> int:
         self._entries.append(())

@@ -192,8 +192,7 @@ class EvaluationResponse(Struct, frozen=True):
     methods: dict[str, MethodMetrics]
 
 
-Option: TypeAlias = Text | bool | Number | Annotated[list[Number], Meta(max_length=MOST_VALUES)]
-NewField: TypeAlias = Annotated[dict[Name, Option], Meta(max_length=16)]
+NewField: TypeAlias = Annotated[dict[Name, Value], Meta(max_length=16)]
 """The kind of a field and its options, as in a schema: `{"kind": "number", "low": 0, "high": 5}`."""
 NewSide: TypeAlias = Annotated[dict[Name, NewField], Meta(max_length=MOST_FIELDS)]
 

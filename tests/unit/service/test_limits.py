@@ -50,10 +50,16 @@ def test_a_hundred_explanations_of_a_large_context_share_their_terms(api: Api) -
     for one in listed[::9]:
         values = [term["value"] for term in one["why"]]
         assert one["score"] == pytest.approx(math.fsum(values), rel=1e-4, abs=1e-4)
-        assert one["why"][-1]["features"] == [explanation.REST]
         told = api.call("POST", "/explain", {"item": one["item"], **{k: asked[k] for k in ("user", "context", "time")}})
         assert told.json["score"] == one["score"]
         assert told.json["terms"][:5] == one["why"][:5]
+    asked["context"] = {"tags": TAGS[:3]}
+    detailed = [one for one in api.call("POST", "/recommend", asked).json["items"] if int(one["item"][1:]) % 40 > 20]
+    assert len(detailed) > 20
+    for one in detailed[::9]:
+        assert len(one["why"]) == 50
+        assert one["why"][-1]["features"] == [explanation.REST]
+        assert one["score"] == pytest.approx(math.fsum(term["value"] for term in one["why"]), rel=1e-4, abs=1e-4)
 
 
 def test_more_than_a_hundred_are_not_explained_at_once(api: Api) -> None:
@@ -216,15 +222,18 @@ def test_the_schema_comes_in_pages_of_fields(api: Api) -> None:
 
 def test_comparisons_with_all_features_take_turns(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = "/features/nearest?feature=context.tags%3Dtag-7&n=12"
-    whole = api.call("GET", asked).json
+    whole = api.call("GET", asked).json["nearest"]
+    with monkeypatch.context() as patched:
+        patched.setattr(inspection, "STEP", 64)
+        near = api.call("GET", asked).json["nearest"]
+        steps = api.service.recommender.inspection.nearest_in_steps("context.tags=tag-7", 12)
+        assert sum(1 for _ in steps) >= api.service.recommender.size.features // 64
+    assert len(near) == 12
+    assert [one["feature"] for one in near] == [one["feature"] for one in whole]
     api.call("GET", "/features/changed")
     api.call("POST", "/events", {"user": "ann", "item": "i2", "context": {"tags": TAGS[:9]}})
-    moved = api.call("GET", "/features/changed?n=30").json
-    monkeypatch.setattr(inspection, "STEP", 64)
-    near = api.call("GET", asked).json
-    assert [one["feature"] for one in whole["nearest"]] != []
-    assert len(near["nearest"]) == 12
-    steps = api.service.recommender.inspection.nearest_in_steps("context.tags=tag-7", 12)
-    assert sum(1 for _ in steps) >= api.service.recommender.size.features // 64
-    assert api.call("GET", "/features/changed?n=30").json == moved
+    moved = api.call("GET", "/features/changed?n=1000").json
     assert "context.tags=tag-3" in [one["feature"] for one in moved["changed"]]
+    assert "context.tags=tag-99" not in [one["feature"] for one in moved["changed"]]
+    monkeypatch.setattr(inspection, "STEP", 64)
+    assert api.call("GET", "/features/changed?n=1000").json == moved
