@@ -1,21 +1,41 @@
-"""Looking at what was learned: features by name, which are alike, which have changed, how strongly fields are held."""
+"""Looking at what was learned: features by name, which are alike, which have changed, how strongly fields are held.
 
-from collections.abc import Iterator
-from typing import NamedTuple
+What is looked for by name is answered in pages, and one page looks at so many names and no more. What has to be compared
+with all features is worked out in steps, between which others get their turn.
+"""
+
+from collections.abc import Generator, Iterator, Mapping
+from itertools import islice
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from coldstream.arrays import Floats
 from coldstream.errors import UnknownId, shown
 from coldstream.features.vocabulary import Vocabulary
 from coldstream.shared_model import SharedModel
+from coldstream.user_states import UserStates
+
+MOST_LOOKED_AT = 10_000
+"""Names that one page looks at. A long text counts as several: one for every 64 characters."""
+
+STEP = 8192
+"""Features that are compared in one step."""
+
+Answer = TypeVar("Answer")
+Steps: TypeAlias = Generator[None, None, Answer]
+"""Work that pauses between its steps, and returns an answer."""
 
 
 class Found(NamedTuple):
-    """Some of those that were looked for, and how many there are."""
+    """A page of those that were looked for."""
 
     names: list[str]
-    total: int
+    total: int | None
+    """How many there are in all; None where that would take more than one page to find out."""
+    next: int | None
+    """Where the next page begins; None where nothing is left."""
 
 
 class Near(NamedTuple):
@@ -32,33 +52,118 @@ class Change(NamedTuple):
     change: float
 
 
+class Candidate(NamedTuple):
+    """What may be found: its place, its name, and the text that is searched; a gap has none."""
+
+    place: int
+    name: str
+    text: str | None
+
+
 def named(field: str, value: str) -> str:
     """A feature as people read it: `item.genre=jazz`."""
     return f"{field}={value}" if value else field
 
 
-def searched(names: Iterator[str], text: str, limit: int, offset: int = 0) -> Found:
-    """The names that hold a text, whatever the case; some of them from an offset on, and the number of all."""
-    wanted = text.casefold()
-    matching = [name for name in names if wanted in name.casefold()]
-    return Found(matching[offset : offset + limit], len(matching))
+def searched(candidates: Iterator[Candidate], text: str, limit: int) -> Found:
+    """The first of the candidates that hold a text, whatever the case, and how many there are among all of these."""
+    wanted, names, total, looked = text.casefold(), list[str](), 0, 0
+    beyond: int | None = None
+    for place, name, own in candidates:
+        if looked >= MOST_LOOKED_AT:
+            return Found(names, None, place if beyond is None else beyond)
+        looked += 1 if own is None else 1 + len(own) // 64
+        if own is None or (wanted and wanted not in own.casefold()):
+            continue
+        if len(names) == limit:
+            beyond = place if beyond is None else beyond
+            if not wanted:  # whoever looks for nothing in particular is told the total by an index
+                return Found(names, None, beyond)
+        else:
+            names.append(name)
+        total += 1
+    return Found(names, total, beyond)
+
+
+def finished(steps: Steps[Answer]) -> Answer:
+    """The answer of work in steps, done in one go."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            answer: Answer = end.value
+            return answer
 
 
 class Inspection:
     """A closer look at what is known. It only reads."""
 
-    def __init__(self, shared: SharedModel, events: int) -> None:
-        self._shared, self._events = shared, events
+    def __init__(self, shared: SharedModel, users: UserStates, events: int) -> None:
+        self._shared, self._users, self._events = shared, users, events
+        self._vocabulary = shared.encoder.vocabulary
 
-    def features(self, search: str, limit: int, offset: int = 0) -> Found:
-        """Names of features that hold a text."""
-        vocabulary = self._shared.encoder.vocabulary
-        owners = (vocabulary.owner_or_none(column) for column in range(len(vocabulary)))
-        return searched((named(*owner) for owner in owners if owner), search, limit, offset)
+    # Pages
+
+    def features(self, search: str, limit: int, after: int = 0, field: str | None = None) -> Found:
+        """Names of features that hold a text, of one field such as `item.genre` or of all; one that is the text is first."""
+        vocabulary = self._vocabulary
+        number = None if field is None else _field(vocabulary, field)
+        columns = iter(range(after, len(vocabulary))) if number is None else vocabulary.columns(number, after)
+        whole = _column_or_none(vocabulary, search)
+        whole = None if whole is None or number not in (None, vocabulary.fields_of(whole, whole + 1)[0]) else whole
+        found = _found((_candidate(vocabulary, column) for column in columns), search, limit, after, whole is not None)
+        total = vocabulary.features() if number is None else vocabulary.count(number)
+        return found if search else found._replace(total=total)
+
+    def items(self, search: str, limit: int, after: int = 0) -> Found:
+        """Ids of items that hold a text in their id or their attributes, in the order of `Recommender.place`."""
+        catalogue = self._shared.catalogue
+        places = range(after, len(catalogue.ids))
+        listed = (_listed(catalogue.ids[place], place, catalogue.attributes[place], catalogue) for place in places)
+        found = _found(listed, search, limit, after, False)
+        return found if search else found._replace(total=len(catalogue))
+
+    def users(self, search: str, limit: int, after: int = 0) -> Found:
+        """Ids of users that hold a text; one that is the text is first."""
+        some = enumerate(islice(self._users, after, None), after)
+        listed = (Candidate(place, user, user) for place, user in some)
+        found = _found(listed, search, limit, after, bool(search) and search in self._users)
+        return found if search else found._replace(total=len(self._users))
+
+    def values(self, field: str, limit: int) -> list[str]:
+        """The first values that a field has had, such as `item.genre`."""
+        vocabulary = self._vocabulary
+        columns = islice(vocabulary.columns(_field(vocabulary, field)), limit)
+        return [value for column in columns if (value := vocabulary.value(column)) is not None]
+
+    def count(self, field: str) -> int:
+        """How many values a field has had, such as `item.genre`."""
+        return self._vocabulary.count(_field(self._vocabulary, field))
+
+    # Who had what
+
+    def given_columns(self) -> set[int]:
+        """The columns of all values that users' attributes and contexts have had."""
+        encoder = self._shared.encoder
+        numbers = [number for side in ("user", "context") for number in encoder.attribute_fields(side)]
+        return {column for number in numbers for column in self._vocabulary.columns(number)}
+
+    def columns_of(self, side: str, given: Mapping[str, Any]) -> list[int]:
+        """The columns of a user's attributes, or of a context, as given."""
+        return self._shared.encoder.known_columns(side, given)
+
+    # Comparisons
 
     def nearest(self, feature: str, n: int) -> list[Near]:
         """The features most like one, by the cosine of their vectors."""
-        return _nearest(self._shared, feature, n)
+        return finished(self.nearest_in_steps(feature, n))
+
+    def nearest_in_steps(self, feature: str, n: int) -> Steps[list[Near]]:
+        """The same in steps."""
+        column = _column_or_none(self._vocabulary, feature)
+        if column is None:
+            raise UnknownId(f"feature {shown(feature)} is not known; look for it with a part of its name")
+        return _nearest(self._shared, column, n)
 
     def penalties(self) -> dict[str, float]:
         """λ per field where it adapts per field: of the vectors, or of the weight where a field has none. Else nothing."""
@@ -66,23 +171,97 @@ class Inspection:
 
     def changes(self) -> "Changes":
         """The parameters as they are now, to compare with later."""
-        return Changes(self._shared, self._events)
+        return finished(self.changes_in_steps())
+
+    def changes_in_steps(self) -> Steps["Changes"]:
+        """The same in steps."""
+        return Changes.copied(self._shared, self._events)
 
     def changed(self, since: "Changes", n: int) -> list[Change]:
         """The features that have moved farthest since then."""
+        return finished(since.most(self._shared, n))
+
+    def changed_in_steps(self, since: "Changes", n: int) -> Steps[list[Change]]:
+        """The same in steps."""
         return since.most(self._shared, n)
 
 
-def _nearest(shared: SharedModel, feature: str, n: int) -> list[Near]:
-    vocabulary, V = shared.encoder.vocabulary, shared.machine.parameters.theta.V
-    column = _column(vocabulary, feature)
-    used = [c for c in range(len(vocabulary)) if c != column and vocabulary.owner_or_none(c)]
-    lengths = np.linalg.norm(V[: len(vocabulary)], axis=1)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        cosine = V[used] @ V[column] / (lengths[used] * lengths[column])
-    cosine = np.where(np.isfinite(cosine), cosine, -1.0)  # a vector of no length points nowhere
-    best = np.argsort(-cosine, kind="stable")[:n]
-    return [Near(named(*vocabulary.owner(used[place])), float(cosine[place])) for place in best.tolist()]
+def _candidate(vocabulary: Vocabulary, column: int) -> Candidate:
+    owner = vocabulary.owner_or_none(column)
+    name = "" if owner is None else named(*owner)
+    return Candidate(column, name, None if owner is None else name)
+
+
+def _listed(item: str, place: int, attributes: Any, live: Any) -> Candidate:
+    if item not in live:
+        return Candidate(place, item, None)
+    return Candidate(place, item, f"{item} {' '.join(map(str, attributes.values()))}" if attributes else item)
+
+
+def _found(candidates: Iterator[Candidate], text: str, limit: int, after: int, there: bool) -> Found:
+    """A page; where something is there that is the text itself, it is the first on the first page and on no other."""
+    found = searched(candidates, text, limit - there)
+    names = [name for name in found.names if name != text] if there else found.names
+    total = found.total if after == 0 else None  # of those before, nothing is known here
+    return found._replace(names=[text, *names] if there and after == 0 else names, total=total)
+
+
+def _field(vocabulary: Vocabulary, name: str) -> int:
+    number = vocabulary.field(name)
+    if number is None:
+        raise UnknownId(f"field {shown(name)} is not known; write the side and the name, such as 'item.genre'")
+    return number
+
+
+def _column_or_none(vocabulary: Vocabulary, feature: str) -> int | None:
+    """The column of a feature by its name. Names of fields may hold an = too, so every one of them may be the last."""
+    ends = [n for n, character in enumerate(feature) if character == "="]
+    for field, value in [(feature, ""), *((feature[:end], feature[end + 1 :]) for end in ends)]:
+        number = vocabulary.field(field)
+        column = None if number is None else vocabulary.find(number, value)
+        if column is not None:
+            return column
+    return None
+
+
+class _Best:
+    """The best n of many numbers that come piece by piece; of equal ones, those that came first."""
+
+    def __init__(self, n: int) -> None:
+        self._n = n
+        self._number, self._column = np.zeros(0), np.zeros(0, np.int64)
+
+    def add(self, numbers: NDArray[Any], columns: NDArray[Any]) -> None:
+        numbers = np.concatenate([self._number, numbers])
+        order = np.argsort(-numbers, kind="stable")[: self._n]
+        self._number, self._column = numbers[order], np.concatenate([self._column, columns])[order]
+
+    def named(self, vocabulary: Vocabulary) -> list[tuple[str, float]]:
+        """Their names, less those that have gone meanwhile."""
+        owners = [vocabulary.owner_or_none(column) for column in self._column.tolist()]
+        numbers = self._number.tolist()
+        return [(named(*owner), number) for owner, number in zip(owners, numbers, strict=True) if owner is not None]
+
+
+def _pieces(columns: int) -> Iterator[tuple[int, int]]:
+    return ((first, min(first + STEP, columns)) for first in range(0, columns, STEP))
+
+
+def _nearest(shared: SharedModel, column: int, n: int) -> Steps[list[Near]]:
+    vocabulary, best = shared.encoder.vocabulary, _Best(n)
+    own = shared.machine.parameters.theta.V[column].copy()
+    length = np.linalg.norm(own)
+    for first, last in _pieces(len(vocabulary)):
+        V = shared.machine.parameters.theta.V[first:last]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            cosine = V @ own / (np.linalg.norm(V, axis=1) * length)
+        cosine = np.where(np.isfinite(cosine), cosine, -1.0)  # a vector of no length points nowhere
+        used = np.array(vocabulary.fields_of(first, last), np.int32) >= 0
+        columns = np.flatnonzero(used) + first
+        columns = columns[columns != column]
+        best.add(cosine[columns - first], columns)
+        yield
+    return [Near(*one) for one in best.named(vocabulary)]
 
 
 def _penalties(shared: SharedModel) -> dict[str, float]:
@@ -99,27 +278,36 @@ def _penalties(shared: SharedModel) -> dict[str, float]:
 class Changes:
     """How far features have moved since a moment: a copy of the parameters of then."""
 
-    def __init__(self, shared: SharedModel, events: int) -> None:
-        theta, vocabulary = shared.machine.parameters.theta, shared.encoder.vocabulary
+    def __init__(self, columns: int, factors: int, events: int) -> None:
         self.events = events
-        self._owners = [vocabulary.owner_or_none(column) for column in range(len(vocabulary))]
-        self._w: Floats = theta.w[: len(vocabulary)].copy()
-        self._V: Floats = theta.V[: len(vocabulary)].copy()
+        self._field = np.full(columns, -1, np.int32)
+        self._value: list[str | None] = []
+        self._w: Floats = np.empty(columns, np.float32)
+        self._V: Floats = np.empty((columns, factors), np.float32)
 
-    def most(self, shared: SharedModel, n: int) -> list[Change]:
+    @classmethod
+    def copied(cls, shared: SharedModel, events: int) -> Steps["Changes"]:
+        """The parameters as they are now, or come to be between two steps."""
+        vocabulary, factors = shared.encoder.vocabulary, shared.machine.parameters.theta.V.shape[1]
+        changes = cls(len(vocabulary), factors, events)
+        for first, last in _pieces(len(vocabulary)):
+            theta = shared.machine.parameters.theta
+            changes._field[first:last] = vocabulary.fields_of(first, last)
+            changes._value += vocabulary.values_of(first, last)
+            changes._w[first:last], changes._V[first:last] = theta.w[first:last], theta.V[first:last]
+            yield
+        return changes
+
+    def most(self, shared: SharedModel, n: int) -> Steps[list[Change]]:
         """The features that have moved farthest. Those that came or went since are not compared."""
-        theta, vocabulary = shared.machine.parameters.theta, shared.encoder.vocabulary
-        size = min(len(self._w), len(vocabulary))
-        moved = np.sqrt((theta.w[:size] - self._w[:size]) ** 2 + ((theta.V[:size] - self._V[:size]) ** 2).sum(axis=1))
-        same = [owner is not None and owner == vocabulary.owner_or_none(c) for c, owner in enumerate(self._owners[:size])]
-        moved = np.where(same, moved, 0.0)
-        best = np.argsort(-moved, kind="stable")[:n]
-        return [Change(named(*vocabulary.owner(c)), float(moved[c])) for c in best.tolist() if moved[c] > 0]
-
-
-def _column(vocabulary: Vocabulary, feature: str) -> int:
-    for column in range(len(vocabulary)):
-        owner = vocabulary.owner_or_none(column)
-        if owner is not None and named(*owner) == feature:
-            return column
-    raise UnknownId(f"feature {shown(feature)} is not known; look for it with a part of its name")
+        vocabulary, best = shared.encoder.vocabulary, _Best(n)
+        for first, last in _pieces(len(self._value)):
+            theta, own = shared.machine.parameters.theta, slice(first, last)
+            moved = np.sqrt((theta.w[own] - self._w[own]) ** 2 + ((theta.V[own] - self._V[own]) ** 2).sum(axis=1))
+            same = np.array(vocabulary.fields_of(first, last), np.int32) == self._field[own]
+            values = zip(vocabulary.values_of(first, last), self._value[own], strict=True)
+            same &= np.array([now is not None and now == then for now, then in values], np.bool_)
+            places = np.flatnonzero(same & (moved > 0))
+            best.add(moved[places], places + first)
+            yield
+        return [Change(*one) for one in best.named(vocabulary)]

@@ -19,12 +19,12 @@ from coldstream.events.event import Event, checked_id, checked_names, checked_ti
 from coldstream.features.encoder import ItemMemo
 from coldstream.features.fields import Field
 from coldstream.features.history import Features
-from coldstream.features.schema import Schema, extended
+from coldstream.features.schema import Schema, extended, with_fields
 from coldstream.features.vocabulary import Vocabulary
 from coldstream.garbage import collection_paused
 from coldstream.inspection import Inspection
 from coldstream.learning import learn_all, learn_one, learn_or_observe, observe_one
-from coldstream.model.explanation import Explanation, explained
+from coldstream.model.explanation import Addends, Explanation, explained, side_of
 from coldstream.model.factorization_machine import checked_seed, resolve_hyperparameters
 from coldstream.scoring.filters import Predicate, excluded_slots
 from coldstream.scoring.ranking import Rank, rank_by
@@ -33,6 +33,9 @@ from coldstream.shared_model import DescribedItem, SharedModel, parts_of
 from coldstream.snapshot import NOT_WHAT_IT_SHOULD_BE, read_snapshot, write_snapshot
 from coldstream.training import train
 from coldstream.user_states import UserState, UserStates
+
+MOST_EXPLAINED = 50_000
+"""Features that a call to `addends_batch` copies at most: everybody waits meanwhile."""
 
 NO_FIELDS: Mapping[str, Field] = MappingProxyType({})
 _NO_SLOTS: Integers = np.zeros(0, np.int32)
@@ -151,7 +154,7 @@ class Recommender:
     @property
     def inspection(self) -> Inspection:
         """A closer look at what was learned: features by name, which are alike, which have changed."""
-        return Inspection(self._shared, self._clock.events)
+        return Inspection(self._shared, self._users, self._clock.events)
 
     # Step 0: users, items and context variables come, change and go
 
@@ -189,9 +192,21 @@ class Recommender:
         self._users.forget(user)
         self._shared.release("user", user)
 
+    def release_values(self, columns: Iterable[int]) -> None:
+        """Forget values of users' attributes and of contexts, by their `columns`, and what was learned of them."""
+        self._shared.release_values(columns)
+
     def add_context(self, *fields: Field) -> None:
         """Declare context fields in mid-stream."""
         self._shared.take_schema(self.schema.with_context(*fields), self._clock)
+
+    def add_fields(self, fields: Mapping[str, Sequence[Field]]) -> None:
+        """Declare `fields` in mid-stream, by side: an attribute of items, of users, or of the context.
+
+        A field that is there already stays; declared otherwise, or of a kind that counts from the first event on, it is
+        refused.
+        """
+        self._shared.take_schema(self.check_fields(fields), self._clock)
 
     def extend(self, schema: Schema) -> None:
         """Take up the fields that a schema declares beyond those in use, and whether its context is open.
@@ -214,6 +229,10 @@ class Recommender:
         """The schema that `extend` would lead to; raises what it would raise."""
         own = self.hyperparameters
         return extended(self.schema, schema.completed(own.history, own.trends, own.neighbours))
+
+    def check_fields(self, fields: Mapping[str, Sequence[Field]]) -> Schema:
+        """The schema that `add_fields` would lead to; raises what it would raise."""
+        return with_fields(self.schema, fields)
 
     def check_event(self, event: Event, coming: Mapping[str, Field] = NO_FIELDS) -> dict[str, Field]:
         """The context fields that an event would admit, after others that are coming; raises what `learn` would refuse."""
@@ -350,12 +369,39 @@ class Recommender:
         """The linear and pairwise terms of the score of an item for a user in a context.
 
         The score has the digits that `recommend` and `predict` give it; the terms add up to it but for float32's rounding.
+        There are at most 1,000: where features make more, those of a field go together, and what is lightest is one term.
         """
-        slot, shared = self._slot(item), self._shared
+        return explained(self.addends(user, item, context=context, time=time, attributes=attributes))
+
+    def addends(
+        self,
+        user: str | None,
+        item: str,
+        *,
+        context: Mapping[str, Any] | None = None,
+        time: float | datetime | None = None,
+        attributes: Mapping[str, Any] | None = None,
+    ) -> Addends:
+        """What `explain` explains, in copies: terms can be made of it in another thread, whatever is learned meanwhile."""
+        slot = self._slot(item)
         request = self._request(user, context, time, attributes, False)
-        own = shared.catalogue.features(slot, self._clock.events, request.history)
-        score = shared.scorer.score(request, slot, self._clock.events)
-        return explained(shared.machine, request.x, own, score)
+        score = self._shared.scorer.score(request, slot, self._clock.events)
+        return self.addends_batch(request, [Recommendation(item, score)])[0]
+
+    def addends_batch(self, request: EncodedRequest, items: Iterable[Recommendation]) -> list[Addends]:
+        """The same for all `items` that were recommended for a `request`."""
+        shared, features = self._shared, len(request.x.column)
+        machine, own = shared.machine, side_of(shared.machine, request.x)
+        gathered = []
+        for item, score in items:
+            x = shared.catalogue.features(self._slot(item), self._clock.events, request.history)
+            features += len(x.column)
+            if features > MOST_EXPLAINED:
+                message = f"the items to explain have more than {MOST_EXPLAINED} features together, got {features}"
+                raise InvalidInput(f"{message} by item {item!r}; explain fewer of them in one call")
+            side = side_of(machine, x)
+            gathered.append(Addends(score, float(machine.parameters.theta.w0[0]), machine.hyperparameters.pairs, own, side))
+        return gathered
 
     # Step 3: learn
 

@@ -109,6 +109,15 @@ class SharedModel:
         if field is not None and self.encoder.vocabulary.find(field, name) is not None:
             self.machine.parameters.release([self.encoder.vocabulary.release(field, name)])
 
+    def release_values(self, columns: Iterable[int]) -> None:
+        """Wipe columns of users' attributes and of contexts, and forget the values they stood for."""
+        vocabulary, own = self.encoder.vocabulary, list(columns)
+        for column in own:
+            (field,), (value,) = vocabulary.fields_of(column, column + 1), vocabulary.values_of(column, column + 1)
+            assert value is not None, f"column {column} stands for something"
+            vocabulary.release(field, value)
+        self.machine.parameters.release(own)
+
     def admit(self, features: Features, clock: Clock) -> None:
         """Let features in, for good."""
         self.encoder.admit_columns(features)

@@ -7,7 +7,7 @@ from served import Home
 
 from coldstream import Event, Recommender
 from coldstream.config import Hyperparameters
-from coldstream.features.schema import Schema
+from coldstream.features.schema import Schema, fields_by_side
 from coldstream.storage.store import Saved
 from coldstream.storage.view import View
 from conftest import bits
@@ -19,6 +19,7 @@ class Twin:
     def __init__(self) -> None:
         self.position = 0
         self._recommender: Recommender | None = None
+        self._said_by: dict[int, set[str]] = {}
 
     @property
     def recommender(self) -> Recommender:
@@ -40,6 +41,8 @@ class Twin:
                 self._recommender = Recommender(Schema.from_document(line["schema"]), hyperparameters, line["seed"])
             case "schema":
                 self.recommender.extend(Schema.from_document(line["schema"]))
+            case "fields":
+                self.recommender.add_fields(fields_by_side(line["fields"]))
             case "event":
                 event = Event(line["user"], line["item"], line["time"], line.get("context", {}))
                 self.recommender.learn(event, position=self.position)
@@ -51,8 +54,27 @@ class Twin:
                 self.recommender.remove_item(line["id"])
             case "user-forgotten":
                 self.recommender.forget_user(line["id"])
+                self.recommender.release_values(self._said_by_nobody_but(line["id"]))
             case other:
                 raise AssertionError(other)
+        self._hear(line)
+
+    def _hear(self, line: Mapping[str, Any]) -> None:
+        """Remember who said what of themselves and of their context."""
+        said = {"event": ("user", "context"), "user": ("id", "attributes")}.get(line["kind"])
+        if said is not None:
+            person, part = line[said[0]], line.get(said[1], {})
+            side = "context" if line["kind"] == "event" else "user"
+            for column in self.recommender.inspection.columns_of(side, part):
+                self._said_by.setdefault(column, set()).add(person)
+
+    def _said_by_nobody_but(self, person: str) -> list[int]:
+        for people in self._said_by.values():
+            people.discard(person)
+        gone = sorted(column for column, people in self._said_by.items() if not people)
+        for column in gone:
+            del self._said_by[column]
+        return gone
 
     def is_like(self, store: View, saved: Saved) -> bool:
         """Whether a snapshot holds the same bits."""

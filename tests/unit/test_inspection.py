@@ -21,11 +21,13 @@ def test_features_are_found_by_a_part_of_their_name() -> None:
     found = recommender.inspection.features("GENRE=g", 2)
     assert found.total == 3
     assert len(found.names) == 2
-    assert recommender.inspection.features("genre=g", 2, 2).names == sorted(
+    assert found.next is not None
+    assert recommender.inspection.features("genre=g", 2, found.next).names == sorted(
         set(recommender.inspection.features("genre=g", 9).names) - set(found.names)
     )
+    assert recommender.inspection.features("genre=g", 9).next is None
     assert recommender.inspection.features("", 10_000).total == recommender.size.features
-    assert recommender.inspection.features("no such thing", 5) == ([], 0)
+    assert recommender.inspection.features("no such thing", 5) == ([], 0, None)
 
 
 def test_the_nearest_have_the_largest_cosine() -> None:

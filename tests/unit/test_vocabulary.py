@@ -40,6 +40,11 @@ def test_columns_are_unique_and_their_owners_known(stream: list) -> None:
         for (field, value), column in known.items():
             if column is not None:
                 assert vocabulary.owner(column) == ("ab"[field], value)
+        for field in (0, 1):
+            own = sorted(column for (f, _), column in known.items() if f == field and column is not None)
+            assert list(vocabulary.columns(field)) == own
+            assert list(vocabulary.columns(field, 3)) == [column for column in own if column >= 3]
+            assert vocabulary.count(field) == len(own)
 
 
 @given(before=operations, after=st.lists(st.tuples(st.just(ADMIT), st.integers(0, 1), st.integers(0, 20))))
@@ -77,6 +82,7 @@ def test_a_document_goes_on_alike(before: list, undone: list, after: list) -> No
         apply(vocabulary, operation)
         apply(copy, operation)
     assert copy.document() == vocabulary.document()
+    assert [list(copy.columns(field)) for field in (0, 1)] == [list(vocabulary.columns(field)) for field in (0, 1)]
 
 
 def test_columns_are_reused_so_churn_does_not_grow() -> None:

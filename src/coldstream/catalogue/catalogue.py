@@ -1,6 +1,6 @@
 """The items there are, and what they bring."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -350,15 +350,19 @@ class Catalogue:
         counted = len(self._trends.rate) + len(self._neighbours.column)
         return 1 + len(self._layout.categories) * self._combinations.longest + len(self._layout.numbers) + counted
 
-    def holding(self, field: int, columns: Iterable[int]) -> Flags:
-        """Per slot, whether the item has any of the columns in a field of categories."""
+    def holding(self, wanted: Mapping[int, Collection[int]]) -> Flags:
+        """Per slot, whether the item is live and has, in every field of categories that is given, any of its columns."""
         held = np.zeros(len(self.ids), np.uint8)
-        is_number, place = self._field_kinds[field]
-        if is_number:
-            raise ValueError(f"field {field} has no categories")
-        wanted = np.zeros(self._combinations.view().size, np.uint8)
-        wanted[self._combinations.holding(set(columns))] = 1
-        held[self.live()] = wanted[self._order.rows.combination[place, : len(self)]]
+        # A column belongs to one field, and so does a combination: one look at all of them serves every field.
+        some = np.zeros(self._combinations.view().size, np.bool_)
+        some[self._combinations.holding({column for columns in wanted.values() for column in columns})] = True
+        positions = np.arange(len(self))
+        for field in wanted:
+            is_number, place = self._field_kinds[field]
+            if is_number:
+                raise ValueError(f"field {field} has no categories")
+            positions = positions[some[self._order.rows.combination[place, positions]]]
+        held[self.live()[positions]] = 1
         return held
 
     # For snapshots

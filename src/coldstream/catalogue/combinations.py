@@ -87,10 +87,17 @@ class CombinationTable:
 
     def holding(self, columns: set[int]) -> Integers:
         """The numbers of the combinations that have any of the columns."""
-        if columns.isdisjoint(self._places):
+        wanted = np.zeros(len(self._uses), np.bool_)
+        wanted[[self._places[column] for column in columns if column in self._places]] = True
+        if not wanted.any():
             return np.zeros(0, np.int32)
-        found = [n for entries, n in self._numbers.items() if any(column in columns for column, _ in entries)]
-        return np.array(found, np.int32)
+        # So many wanted entries lie before each; a combination has one where the number rises from its first to its end.
+        before = np.zeros(self._used + 1, np.int32)
+        np.cumsum(wanted[self._feature[: self._used]], out=before[1:])
+        held = np.flatnonzero(self._length[: len(self._entries)])  # one that nobody has may begin anywhere
+        start, length = self._start[held], self._length[held]
+        found: Integers = held[before[start + length] > before[start]].astype(np.int32)
+        return found
 
     def _append(self) -> int:
         self._entries.append(())

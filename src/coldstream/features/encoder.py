@@ -71,6 +71,7 @@ class Encoder:
             side: {f.name: (number[f"{side}.{f.name}"], f) for f in getattr(schema, side) if isinstance(f, Attribute)}
             for side in SIDES
         }
+        self._attributes = attributes
         self._user, self._item, self._context = (attributes[side] for side in SIDES)
         self._ids = {
             side: next((number[f"{side}.{f.name}"] for f in getattr(schema, side) if isinstance(f, Id)), None)
@@ -189,6 +190,14 @@ class Encoder:
         if None in columns:
             features = [feature for feature, column in zip(features, columns, strict=True) if column is not None]
         return [column for column in columns if column is not None], [weight for _, _, weight in features]
+
+    def attribute_fields(self, side: str) -> list[int]:
+        """The numbers of the fields of a side whose values callers give."""
+        return [number for number, _ in self._attributes[side].values()]
+
+    def known_columns(self, side: str, raw: Mapping[str, Any]) -> list[int]:
+        """The columns of attributes or of a context as given; what is unknown is left out."""
+        return self._known(_described(side, self._attributes[side], raw))[0]
 
     def undeclared(self, context: Mapping[str, Any]) -> list[Field]:
         """The fields that an event's context asks for and nobody declared. They are checked."""

@@ -124,6 +124,20 @@ def extended(schema: Schema, declared: Schema) -> Schema:
     return replace(schema, user=user, item=item, context=context, open_context=declared.open_context)
 
 
+def fields_by_side(document: Mapping[str, Any]) -> dict[str, list[Field]]:
+    """The fields of a document that holds tables of fields by side, as that of a schema does."""
+    return {side: _fields_of(side, table) for side, table in document.items()}
+
+
+def with_fields(schema: Schema, added: Mapping[str, Sequence[Field]]) -> Schema:
+    """A schema in use, with fields by side behind those it has; one that it has already must be the same."""
+    for side in added:
+        if side not in SIDES:
+            raise InvalidSchema(f"fields: unknown side {shown(side)}; known are {', '.join(SIDES)}")
+    user, item, context = (_with_added(side, getattr(schema, side), added.get(side, ())) for side in SIDES)
+    return replace(schema, user=user, item=item, context=context)
+
+
 def _with_added(side: str, used: Sequence[Field], declared: Sequence[Field]) -> tuple[Field, ...]:
     known = {field.name: field for field in used}
     added = [field for field in declared if field.name not in known]

@@ -2,7 +2,8 @@
 
 import heapq
 from array import array
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left, insort
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 
@@ -26,6 +27,7 @@ class Vocabulary:
         self._uncommitted: list[Admission] = []
         self._started = 0
         self._columns: list[dict[str, int]] = []
+        self._listed: list[array[int]] = []  # by field, its columns in ascending order, which a snapshot keeps
         self._numbers: dict[str, int] = {}
         self._field_of = array("i")  # −1 for a gap
         self._value_of: list[str | None] = []
@@ -47,6 +49,7 @@ class Vocabulary:
             number = self._numbers[name] = len(self.fields)
             self.fields.append(name)
             self._columns.append({})
+            self._listed.append(array("i"))
         return number
 
     def field(self, name: str) -> int | None:
@@ -63,9 +66,11 @@ class Vocabulary:
             column = len(self._value_of)
             self._field_of.append(field)
             self._value_of.append(value)
+            self._listed[field].append(column)
         else:
             column = heapq.heappop(self._gaps)
             self._field_of[column], self._value_of[column] = field, value
+            insort(self._listed[field], column)
         self._columns[field][value] = column
         self._uncommitted.append(Admission(column, field, value, appended))
         return column
@@ -98,6 +103,29 @@ class Vocabulary:
         value = self._value_of[column]
         return None if value is None else (self.fields[self._field_of[column]], value)
 
+    # By field, and in pieces: nobody who looks has to go through all names
+
+    def count(self, field: int) -> int:
+        """How many values of a field have a column."""
+        return len(self._columns[field])
+
+    def columns(self, field: int, first: int = 0) -> Iterator[int]:
+        """The columns of a field, from one on, in ascending order."""
+        listed = self._listed[field]
+        return (listed[n] for n in range(bisect_left(listed, first), len(listed)))
+
+    def value(self, column: int) -> str | None:
+        """The value that a column stands for; None for a gap."""
+        return self._value_of[column]
+
+    def fields_of(self, first: int, last: int) -> Sequence[int]:
+        """The fields' numbers of the columns from one up to another, −1 for a gap."""
+        return self._field_of[first:last]
+
+    def values_of(self, first: int, last: int) -> Sequence[str | None]:
+        """The values of the columns from one up to another, None for a gap."""
+        return self._value_of[first:last]
+
     def release(self, field: int, value: str) -> int:
         """Give a feature's column back; it is a gap until another feature fills it."""
         column = self._vacate(field, value)
@@ -105,7 +133,8 @@ class Vocabulary:
         return column
 
     def _vacate(self, field: int, value: str) -> int:
-        column = self._columns[field].pop(value)
+        column, listed = self._columns[field].pop(value), self._listed[field]
+        del listed[bisect_left(listed, column)]
         self.release_count += 1
         self._field_of[column], self._value_of[column] = -1, None
         return column
@@ -144,7 +173,7 @@ class Vocabulary:
         for name in self.fields[self._committed_fields :]:
             del self._numbers[name]
         del self.fields[self._committed_fields :]
-        del self._columns[self._committed_fields :]
+        del self._columns[self._committed_fields :], self._listed[self._committed_fields :]
         return freed
 
     def document(self) -> dict[str, Any]:
@@ -166,6 +195,7 @@ class Vocabulary:
         for column, (field, value) in enumerate(zip(vocabulary._field_of, vocabulary._value_of, strict=True)):
             if value is not None:
                 vocabulary._columns[field][value] = column
+                vocabulary._listed[field].append(column)
             else:
                 vocabulary._gaps.append(column)  # ascending, so already a heap
         vocabulary.commit()

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 from coldstream.errors import ColdstreamError, UnknownId
 from coldstream.features.fields import Field
+from coldstream.features.schema import fields_by_side
 from coldstream.recommender import Recommender
-from coldstream.runtime.records import Interaction, ItemPut, ItemRemoved, Record, UserForgotten, UserPut
+from coldstream.runtime.records import FieldsAdded, Interaction, ItemPut, ItemRemoved, Record, UserForgotten, UserPut
 
 
 class Refused(ColdstreamError):
@@ -52,14 +53,17 @@ class Checks:
                 if record in gone or not recommender.has_user(record.id):
                     raise UnknownId(f"user {record.id!r} is not known; there is nothing to forget")
                 gone.add(record)
+            case FieldsAdded():
+                recommender.check_fields(fields_by_side(record.fields))
 
 
 def together(first: Record, other: Record) -> bool:
     """Whether two records may be checked before either is applied.
 
-    Whether an item or a user is there to go depends on what comes before, so those who go do so only with their like.
+    Whether an item or a user is there to go depends on what comes before, so those who go do so only with their like. What a
+    field may be depends on all fields before it, those that events bring included, so it is added alone.
     """
-    return _leaves(first) == _leaves(other)
+    return _leaves(first) == _leaves(other) and not isinstance(first, FieldsAdded) and not isinstance(other, FieldsAdded)
 
 
 def _leaves(record: Record) -> type | None:

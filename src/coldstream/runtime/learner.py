@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from coldstream.config import Hyperparameters
 from coldstream.errors import Diverged, InvalidSnapshot, StoreDamaged
-from coldstream.features.schema import Schema
+from coldstream.features.schema import Schema, fields_by_side
 from coldstream.recommender import Recommender
 from coldstream.runtime.live_evaluation import LiveEvaluation
 from coldstream.runtime.records import (
+    FieldsAdded,
     Interaction,
     ItemPut,
     ItemRemoved,
@@ -82,6 +83,9 @@ class Learner:
                 recommender.remove_item(record.id)
             case UserForgotten():
                 recommender.forget_user(record.id)
+                recommender.release_values(record.columns)
+            case FieldsAdded():
+                recommender.add_fields(fields_by_side(record.fields))
             case SchemaExtended():
                 self.declared = Schema.from_document(record.schema)
                 recommender.extend(self.declared)

@@ -26,6 +26,12 @@ class SchemaExtended(msgspec.Struct, frozen=True, tag="schema", tag_field="kind"
     schema: dict[str, Any]
 
 
+class FieldsAdded(msgspec.Struct, frozen=True, tag="fields", tag_field="kind"):
+    """Fields were declared while the service ran: by side, field → options. The settings' schema need not have them."""
+
+    fields: dict[str, dict[str, Any]]
+
+
 class UserPut(msgspec.Struct, frozen=True, tag="user", tag_field="kind"):
     """A user came, or has other attributes now."""
 
@@ -46,10 +52,12 @@ class ItemRemoved(msgspec.Struct, frozen=True, tag="item-removed", tag_field="ki
     id: str
 
 
-class UserForgotten(msgspec.Struct, frozen=True, tag="user-forgotten", tag_field="kind"):
+class UserForgotten(msgspec.Struct, frozen=True, tag="user-forgotten", tag_field="kind", omit_defaults=True):
     """A user went, and is to be purged from the log."""
 
     id: str
+    columns: tuple[int, ...] = ()
+    """The columns of values that nobody had but those who leave; they go too. Numbers, so that the line repeats none."""
 
 
 class Interaction(msgspec.Struct, frozen=True, tag="event", tag_field="kind", omit_defaults=True):
@@ -66,7 +74,7 @@ class Interaction(msgspec.Struct, frozen=True, tag="event", tag_field="kind", om
         return Event(self.user, self.item, self.time, self.context)
 
 
-Record: TypeAlias = LogHeader | SchemaExtended | UserPut | ItemPut | ItemRemoved | UserForgotten | Interaction
+Record: TypeAlias = LogHeader | SchemaExtended | FieldsAdded | UserPut | ItemPut | ItemRemoved | UserForgotten | Interaction
 
 
 _encoder = msgspec.json.Encoder()

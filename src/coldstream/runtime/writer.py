@@ -12,18 +12,20 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
+from math import inf
 from pathlib import Path
 from time import monotonic, perf_counter
 from typing import TypeVar
 
 from coldstream.errors import ColdstreamError, StoreDamaged, StoreInUse, StoreMovedOn, StoreUnavailable
 from coldstream.runtime.checks import Checks, Refused, together
+from coldstream.runtime.erasure import values_of_nobody
 from coldstream.runtime.learner import Learner
 from coldstream.runtime.records import Interaction, Record, UserForgotten, line
 from coldstream.runtime.snapshots import NOT_NOW, Snapshots
 from coldstream.runtime.time_budget import TimeBudget
 from coldstream.scoring.ranking import Rank
-from coldstream.storage.store import Saved, Store
+from coldstream.storage.store import LogLine, Saved, Store
 
 log = logging.getLogger(__name__)
 
@@ -201,10 +203,12 @@ class Writer:
         self._group = self._checked()
         if not self._group:
             return
-        lines = [line(record) for call in self._group for record in call.records]
+        lines = list[LogLine]()
         try:
             if not caught_up:
                 raise StoreUnavailable("the store does not answer; try again later")
+            await self._find_what_goes_along()
+            lines += [line(record) for call in self._group for record in call.records]
             positions = await self._in_store(lambda: self._store.append(lines, self.learner.position))
         except StoreMovedOn as error:
             log.warning("another process wrote to the log; what it wrote is learned first", extra={"reason": str(error)})
@@ -241,6 +245,19 @@ class Writer:
         self._calls.extendleft(reversed(self._group))
         self.waiting += sum(len(call.records) for call in self._group)
         self._group = []
+
+    async def _find_what_goes_along(self) -> None:
+        """Those who leave take along the values that nobody else had: the last one's line says which."""
+        last = self._group[-1]
+        *others, record = last.records
+        if not isinstance(record, UserForgotten):
+            return
+        leaving = {user: float(position) for user, position in self.snapshots.to_erase.items()}
+        leaving |= {one.id: inf for call in self._group for one in call.records if isinstance(one, UserForgotten)}
+        # Nothing is learned meanwhile, so the store's thread may look at what is known.
+        inspection = self.learner.recommender.inspection
+        columns = await self._in_store(lambda: values_of_nobody(inspection, self._store.read(0), leaving))
+        last.records = [*others, UserForgotten(record.id, columns)]
 
     async def _caught_up(self) -> bool:
         """Whether what is known and the log agree.

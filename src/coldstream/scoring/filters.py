@@ -11,7 +11,6 @@ from coldstream.catalogue.catalogue import Catalogue
 from coldstream.errors import InvalidInput, shown
 from coldstream.features.encoder import Encoder
 from coldstream.features.fields import Attribute, Number
-from coldstream.features.history import Features
 
 Predicate: TypeAlias = Mapping[str, Any] | Callable[[Mapping[str, Any]], bool]
 """`{"genre": "Action"}`, `{"genre": ["Action", "War"]}` (any of), or a function of an item's attributes."""
@@ -36,12 +35,7 @@ def excluded_slots(
             if not excluded[slot] and not where(MappingProxyType(catalogue.attributes[slot])):
                 excluded[slot] = 1
     elif isinstance(where, Mapping):
-        for name, wanted in where.items():
-            try:
-                excluded |= 1 - _holding(catalogue, encoder, name, wanted)
-            except InvalidInput as error:
-                error.field = f"where.{name}"
-                raise
+        excluded |= 1 - catalogue.holding(_wanted(encoder, where))
     elif where is not None:
         raise InvalidInput(f"where must be a mapping from item field to value or a function, got {shown(where)}")
     return excluded
@@ -57,20 +51,30 @@ def _ids(what: str, ids: Iterable[str]) -> Iterable[str]:
     return ids
 
 
-def _holding(catalogue: Catalogue, encoder: Encoder, name: str, wanted: Any) -> Flags:
+def _wanted(encoder: Encoder, where: Mapping[str, Any]) -> dict[int, set[int]]:
+    """By field, the columns of which an item must have one."""
     attributes = {field.name: field for field in encoder.schema.item if isinstance(field, Attribute)}
-    field, number = attributes.get(name), encoder.vocabulary.field(f"item.{name}")
-    if field is None or number is None:
-        known = ", ".join(attributes) or "none"
-        raise InvalidInput(f"where: unknown field {name!r} = {shown(wanted)}; the schema declares {known}")
+    wanted: dict[int, set[int]] = {}
+    for name, values in where.items():
+        field, number = attributes.get(name), encoder.vocabulary.field(f"item.{name}")
+        try:
+            if field is None or number is None:
+                known = ", ".join(attributes) or "none"
+                raise InvalidInput(f"where: unknown field {name!r} = {shown(values)}; the schema declares {known}")
+            labels = _labels(field, plain(values))
+        except InvalidInput as error:
+            error.field = f"where.{name}"
+            raise
+        columns = (encoder.vocabulary.find(number, label) for label in labels)
+        wanted[number] = {column for column in columns if column is not None}
+    return wanted
+
+
+def _labels(field: Attribute, wanted: Any) -> list[str]:
+    """The labels of the values that an item may have. Weights do not matter here, nor how many stand in a set."""
     if isinstance(field, Number) and not field.bins:
-        raise InvalidInput(f"where: {name} is a number, got {shown(wanted)}; give a function of the item's attributes")
-    wanted = plain(wanted)
+        message = f"where: {field.name} is a number, got {shown(wanted)}"
+        raise InvalidInput(f"{message}; give a function of the item's attributes")
     values = wanted if isinstance(wanted, list) else [wanted]
-    features: Features = []
-    for value in values:
-        raw = [value] if field.kind == "set" else value
-        # Weights do not matter here: a set of one weighs 1 whatever the set it stands in.
-        described = encoder.describe_item("of the filter", {name: raw}, {})
-        features += [(own.field, label, weight) for own in described for label, weight in own.features]
-    return catalogue.holding(number, encoder.encode(features).column.tolist())
+    raws = [values] if field.kind == "set" else values
+    return [label for raw in raws for label, _ in field.features("where", raw)]

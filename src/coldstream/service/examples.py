@@ -73,11 +73,23 @@ EXAMPLES: dict[str, Example] = {
         },
     ),
     "schema": Example(
-        None, {"user": {"id": {"kind": "id"}}, "item": {"genre": {"kind": "set", "values": ["jazz", "live"]}}}
+        {"limit": 256},
+        {
+            "user": {"id": {"kind": "id"}},
+            "item": {"genre": {"kind": "set", "values": ["jazz", "live"], "known": 2}},
+            "context": {},
+            "exclude_seen": True,
+            "open_context": True,
+            "next": None,
+        },
     ),
-    "find_items": Example({"search": "jazz"}, {"items": [{**_ITEM, "chosen": 17}], "total": 1}),
-    "find_users": Example({"search": "an"}, {"users": ["ann"], "total": 1}),
-    "find_features": Example({"search": "jazz"}, {"features": ["item.genre=jazz"], "total": 1}),
+    "put_fields": Example(
+        {"item": {"brand": {"kind": "category"}}, "context": {"distance": {"kind": "number", "low": 0, "high": 50}}},
+        {"written": 2, "position": 6},
+    ),
+    "find_items": Example({"search": "jazz"}, {"items": [{**_ITEM, "chosen": 17}], "total": 1, "next": None}),
+    "find_users": Example({"search": "an"}, {"users": ["ann"], "total": 1, "next": None}),
+    "find_features": Example({"search": "jazz"}, {"features": ["item.genre=jazz"], "total": 1, "next": None}),
     "nearest": Example(
         {"feature": "item.genre=jazz"},
         {"feature": "item.genre=jazz", "nearest": [{"feature": "item.genre=blues", "similarity": 0.83}]},

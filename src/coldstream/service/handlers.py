@@ -1,24 +1,30 @@
-"""The handlers: what each call does. Reading runs at once on the event loop; writing waits for the writer."""
+"""The handlers: what each call does. Reading runs at once on the event loop; writing waits for the writer.
 
+What may take long does not hold up the loop: it is bounded, done in turns, or done on copies in another thread.
+"""
+
+import asyncio
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 from msgspec import UNSET
 
 from coldstream.config import PRESETS
-from coldstream.features.schema import SIDES
-from coldstream.inspection import searched
-from coldstream.model.explanation import Explanation
+from coldstream.errors import InvalidInput
+from coldstream.features.fields import Field
+from coldstream.features.schema import SIDES, Schema, fields_by_side
+from coldstream.model.explanation import MOST_TERMS, Addends, explained
 from coldstream.runtime.checks import Refused
-from coldstream.runtime.records import Interaction, ItemPut, ItemRemoved, Record, UserPut
+from coldstream.runtime.records import FieldsAdded, Interaction, ItemPut, ItemRemoved, Record, UserPut
 from coldstream.runtime.snapshots import NOT_NOW
 from coldstream.scoring.requests import EncodedRequest
 from coldstream.service import live_messages, messages
 from coldstream.service.process_memory import resident_bytes
 from coldstream.service.service import VERSION, Service
+from coldstream.service.turns import in_turns
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +34,7 @@ log = logging.getLogger(__name__)
 async def recommend(service: Service, request: messages.RecommendRequest, _: str) -> messages.RecommendResponse:
     """The best items for a user in a context."""
     recommender, now = service.recommender, _seconds(request.time)
+    _check_asked(request.context, request.attributes, request.where)
 
     def encode() -> EncodedRequest:
         return recommender.encode_request(
@@ -42,17 +49,23 @@ async def recommend(service: Service, request: messages.RecommendRequest, _: str
             where=request.where,
         )
 
-    best = await service.batcher.recommend(recommender, encode)
-    if not request.explain and not request.describe:
-        return messages.RecommendResponse([messages.Recommended(item, score) for item, score in best])
-    known = [_described(service, item) if request.describe else UNSET for item, _ in best]
     if not request.explain:
-        described = zip(best, known, strict=True)
-        return messages.RecommendResponse([messages.Recommended(*one, attributes=own) for one, own in described])
-    asked = (messages.ExplainRequest(item, request.user, request.context, now, request.attributes) for item, _ in best)
-    terms = [_terms(_explained(service, one)) for one in asked]
-    answers = zip(best, terms, known, strict=True)
-    return messages.RecommendResponse([messages.Recommended(*one, why, own) for one, why, own in answers])
+        best = await service.batcher.recommend(recommender, encode)
+        if not request.describe:
+            return messages.RecommendResponse([messages.Recommended(item, score) for item, score in best])
+        described = ((item, score, _described(service, item)) for item, score in best)
+        return messages.RecommendResponse(
+            [messages.Recommended(item, score, attributes=own) for item, score, own in described]
+        )
+    if request.n > messages.MOST_EXPLAINED:
+        message = f"n must be at most {messages.MOST_EXPLAINED} with explain, got {request.n}"
+        raise _refused("n", f"{message}; ask for fewer, or explain single items with /explain")
+    best, addends = await service.batcher.recommend_with_addends(recommender, encode)
+    most = min(MOST_TERMS, messages.MOST_TERMS // max(1, len(best)))
+    known = [_described(service, item) if request.describe else UNSET for item, _ in best]
+    why = await asyncio.to_thread(lambda: [_terms(own, most) for own in addends])
+    answers = zip(best, why, known, strict=True)
+    return messages.RecommendResponse([messages.Recommended(*one, terms, own) for one, terms, own in answers])
 
 
 def _described(service: Service, item: str) -> dict[str, Any]:
@@ -60,20 +73,34 @@ def _described(service: Service, item: str) -> dict[str, Any]:
     return service.recommender.item(item) if service.recommender.has_item(item) else {}
 
 
-def explain(service: Service, request: messages.ExplainRequest, _: str) -> messages.Explanation:
+async def explain(service: Service, request: messages.ExplainRequest, _: str) -> messages.Explanation:
     """The terms that add up to the score of one item."""
-    explanation = _explained(service, request)
-    return messages.Explanation(explanation.score, _terms(explanation))
-
-
-def _explained(service: Service, request: messages.ExplainRequest) -> Explanation:
-    return service.recommender.explain(
-        request.user, request.item, context=request.context, time=_seconds(request.time), attributes=request.attributes
+    _check_asked(request.context, request.attributes, None)
+    now, attributes = _seconds(request.time), request.attributes
+    addends = service.recommender.addends(
+        request.user, request.item, context=request.context, time=now, attributes=attributes
     )
+    return messages.Explanation(addends.score, await asyncio.to_thread(_terms, addends, MOST_TERMS))
 
 
-def _terms(explanation: Explanation) -> list[messages.Term]:
-    return [messages.Term(list(term.features), term.value) for term in explanation.terms]
+def _terms(addends: Addends, most: int) -> list[messages.Term]:
+    return [messages.Term(list(term.features), term.value) for term in explained(addends, most).terms]
+
+
+def _check_asked(context: messages.Fields, attributes: messages.Fields | None, where: messages.Fields | None) -> None:
+    """Refuse a request with more values than can be looked at while others wait."""
+    given = {"context": context, "attributes": attributes or {}, "where": where or {}}
+    counts = {name: sum(len(v) if isinstance(v, list) else 1 for v in own.values()) for name, own in given.items()}
+    total = sum(counts.values())
+    if total > messages.MOST_ASKED:
+        message = f"{', '.join(given)} must not have more than {messages.MOST_ASKED} values together, got {total}"
+        raise _refused(max(counts, key=lambda name: counts[name]), f"{message}; leave some out")
+
+
+def _refused(field: str, message: str) -> InvalidInput:
+    error = InvalidInput(message)
+    error.field = field
+    return error
 
 
 # Events, items and users
@@ -151,53 +178,64 @@ async def _positions(service: Service, records: Sequence[Record], given: object)
 
 
 def find_items(service: Service, request: messages.Search, _: str) -> messages.FoundItems:
-    """Items whose id or attributes hold a text."""
-    recommender, wanted = service.recommender, request.search.casefold()
-    found = [item for item in recommender.items() if not wanted or wanted in _words(item, recommender.item(item))]
-    some = found[request.offset : request.offset + request.limit]
-    choices = service.learner.evaluation.choices
-    listed = [messages.ListedItem(item, recommender.item(item), choices(recommender.place(item))) for item in some]
-    return messages.FoundItems(listed, len(found))
+    """Items whose id or attributes hold a text, in pages."""
+    recommender, choices = service.recommender, service.learner.evaluation.choices
+    found = recommender.inspection.items(request.search, request.limit, request.after)
+    listed = [messages.ListedItem(item, recommender.item(item), choices(recommender.place(item))) for item in found.names]
+    return messages.FoundItems(listed, found.total, found.next)
 
 
 def find_users(service: Service, request: messages.Search, _: str) -> messages.FoundUsers:
-    """Users whose id holds a text; one that is the text comes first."""
-    found = searched(iter(service.recommender.users()), request.search, request.limit, request.offset)
-    if request.search not in found.names and service.recommender.has_user(request.search) and not request.offset:
-        return messages.FoundUsers([request.search, *found.names[: request.limit - 1]], found.total)
-    return messages.FoundUsers(sorted(found.names, key=lambda name: name != request.search), found.total)
+    """Users whose id holds a text, in pages; one that is the text comes first."""
+    return messages.FoundUsers(*service.recommender.inspection.users(request.search, request.limit, request.after))
 
 
-def find_features(service: Service, request: messages.Search, _: str) -> messages.FoundFeatures:
-    """Features whose name holds a text."""
-    return messages.FoundFeatures(*service.recommender.inspection.features(request.search, request.limit, request.offset))
+def find_features(service: Service, request: messages.FeatureSearch, _: str) -> messages.FoundFeatures:
+    """Features whose name holds a text, of one field or of all, in pages; one that is the text comes first."""
+    inspection = service.recommender.inspection
+    return messages.FoundFeatures(*inspection.features(request.search, request.limit, request.after, request.field))
 
 
-def nearest(service: Service, request: messages.NearestQuery, _: str) -> messages.NearestFeatures:
+async def nearest(service: Service, request: messages.NearestQuery, _: str) -> messages.NearestFeatures:
     """The features most like one, in the factor space."""
-    near = service.recommender.inspection.nearest(request.feature, request.n)
+    near = await in_turns(service.recommender.inspection.nearest_in_steps(request.feature, request.n))
     return messages.NearestFeatures(request.feature, [messages.NearFeature(*one) for one in near])
 
 
-def changed(service: Service, request: messages.ChangedQuery, _: str) -> messages.ChangedFeatures:
+async def changed(service: Service, request: messages.ChangedQuery, _: str) -> messages.ChangedFeatures:
     """The features that have moved farthest in the last window, or since somebody first asked."""
-    since = service.changes()
-    moved = service.recommender.inspection.changed(since, request.n)
+    since = await service.changes()
     passed = service.recommender.events - since.events
+    moved = await in_turns(service.recommender.inspection.changed_in_steps(since, request.n))
     return messages.ChangedFeatures(passed, [messages.ChangedFeature(*one) for one in moved])
 
 
-def schema(service: Service, _: None, __: str) -> dict[str, Any]:
-    """The schema in use, with some of the values that each field has had."""
-    recommender = service.recommender
-    document = recommender.schema.document()
-    for side in SIDES:
-        for name, options in document[side].items():
-            if options["kind"] in ("category", "set"):
-                prefix = f"{side}.{name}="
-                known = recommender.inspection.features(prefix, 50).names
-                options["values"] = sorted(value.removeprefix(prefix) for value in known if value.startswith(prefix))
-    return document
+def schema(service: Service, request: messages.SchemaQuery, _: str) -> dict[str, Any]:
+    """The schema in use, with how many values each field has had and some of them, in pages of fields."""
+    own, inspection = service.recommender.schema, service.recommender.inspection
+    fields = _fields(own)
+    document: dict[str, Any] = {side: {} for side in SIDES}
+    end = request.after + request.limit
+    for side, field in fields[request.after : end]:
+        options = document[side][field.name] = field.document()
+        if field.kind in ("category", "set"):
+            name = f"{side}.{field.name}"
+            options |= {"values": sorted(inspection.values(name, request.values)), "known": inspection.count(name)}
+    switches = {"exclude_seen": own.exclude_seen, "open_context": own.open_context}
+    return document | switches | {"next": end if end < len(fields) else None}
+
+
+async def put_fields(service: Service, given: messages.NewFields, _: str) -> messages.Written:
+    """Declare fields: attributes of items or users, or a context with its scaling. Those that are there already stay."""
+    fields = {side: getattr(given, side) for side in SIDES if getattr(given, side)}
+    before = service.recommender.schema
+    added = len(_fields(service.recommender.check_fields(fields_by_side(fields)))) - len(_fields(before))
+    positions = await _positions(service, [FieldsAdded(fields)], None) if added else []
+    return messages.Written(added, _last(service, positions))
+
+
+def _fields(own: Schema) -> list[tuple[str, Field]]:
+    return [(side, field) for side in SIDES for field in getattr(own, side)]
 
 
 def live(service: Service, request: live_messages.LiveQuery, _: str) -> live_messages.LiveResponse:
@@ -231,10 +269,6 @@ def _facts(service: Service) -> live_messages.ServiceFacts:
         parameters_bytes=4 * size.features * (hyperparameters.factors + 1),
         process_bytes=resident_bytes(),
     )
-
-
-def _words(item: str, attributes: Mapping[str, Any]) -> str:
-    return f"{item} {' '.join(map(str, attributes.values()))}".casefold()
 
 
 # The service itself

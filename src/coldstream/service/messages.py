@@ -13,6 +13,12 @@ MOST_FILTERED = 10_000
 """Ids in a list to keep to, or to leave out."""
 MOST_FIELDS, MOST_VALUES = 64, 256
 """Fields in attributes or a context, and values in one field."""
+MOST_ASKED = 4096
+"""Values in the context, the attributes and the filter of one request together."""
+MOST_EXPLAINED, MOST_TERMS = 100, 5000
+"""Items that one recommendation may explain, and terms that it gives for all of them together."""
+MOST_SCHEMA_FIELDS, MOST_SCHEMA_VALUES = 256, 50
+"""Fields in one page of the schema, and values that it tells of each."""
 
 Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=256)]
 """An id. PostgreSQL indexes at most 2,700 bytes, and a character takes up to four."""
@@ -26,6 +32,8 @@ Fields: TypeAlias = Annotated[dict[Name, Value], Meta(max_length=MOST_FIELDS)]
 Time: TypeAlias = Annotated[float, Meta(gt=-1e15, lt=1e15)] | Annotated[datetime, Meta(tz=True)]
 """Seconds since 1970 in UTC, or an ISO 8601 time with its zone."""
 Filter: TypeAlias = Annotated[list[Name], Meta(max_length=MOST_FILTERED)]
+Place: TypeAlias = Annotated[int, Meta(ge=0, le=2**53)]
+"""Where a page begins."""
 
 
 class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
@@ -100,7 +108,7 @@ class RecommendRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """Item field → value or list of values. An item has to meet every field; of a list any value will do, of a set too.
     Numbers can be filtered by where the schema divides them into bins: those in the bin of the value are meant."""
     explain: bool = False
-    """Whether to say why, for every item."""
+    """Whether to say why, for every item; n is 100 at most then, and all items share 5,000 terms."""
     describe: bool = False
     """Whether to give the attributes of every item."""
 
@@ -121,7 +129,10 @@ class ExplainRequest(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Term(Struct, frozen=True):
-    """One addend of a score: no features for the intercept, one for a weight, two for an interaction."""
+    """One addend of a score: no features for the intercept, one for a weight, two for an interaction.
+
+    Where there are too many, a field's name stands for all its features, and `rest` for all terms that are not listed.
+    """
 
     features: list[str]
     """The features that it is of, such as `item.genre=jazz`."""
@@ -233,6 +244,22 @@ class EvaluationResponse(Struct, frozen=True):
     """By name: coldstream, popularity, recent_popularity."""
 
 
+NewField: TypeAlias = Annotated[dict[Name, Value], Meta(max_length=16)]
+"""The kind of a field and its options, as in a schema: `{"kind": "number", "low": 0, "high": 5}`."""
+NewSide: TypeAlias = Annotated[dict[Name, NewField], Meta(max_length=MOST_FIELDS)]
+
+
+class NewFields(Struct, frozen=True, forbid_unknown_fields=True):
+    """Fields to be declared, by side: field → kind and options."""
+
+    user: NewSide = {}
+    """Attributes of users."""
+    item: NewSide = {}
+    """Attributes of items."""
+    context: NewSide = {}
+    """What is known of the moment."""
+
+
 class Search(Struct, frozen=True, forbid_unknown_fields=True):
     """What to look for, and how much of it to give."""
 
@@ -240,26 +267,54 @@ class Search(Struct, frozen=True, forbid_unknown_fields=True):
     """A text that they hold, whatever the case; empty for all."""
     limit: Annotated[int, Meta(ge=1, le=MOST_ITEMS)] = 20
     """How many to give at most."""
-    offset: Annotated[int, Meta(ge=0, le=2**53)] = 0
-    """How many to pass over first."""
+    after: Place = 0
+    """Where to go on: the `next` of the page before."""
+
+
+class FeatureSearch(Struct, frozen=True, forbid_unknown_fields=True):
+    """What to look for among features, and how much of it to give."""
+
+    search: Text = ""
+    """A text that they hold, whatever the case; empty for all."""
+    limit: Annotated[int, Meta(ge=1, le=MOST_ITEMS)] = 20
+    """How many to give at most."""
+    after: Place = 0
+    """Where to go on: the `next` of the page before."""
+    field: Annotated[str, Meta(min_length=1, max_length=512)] | None = None
+    """Only of this field, such as `item.genre`."""
+
+
+class SchemaQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """How many fields to give, and how many values of each."""
+
+    limit: Annotated[int, Meta(ge=1, le=MOST_SCHEMA_FIELDS)] = MOST_SCHEMA_FIELDS
+    """How many fields to give at most."""
+    after: Place = 0
+    """Where to go on: the `next` of the page before."""
+    values: Annotated[int, Meta(ge=0, le=MOST_SCHEMA_VALUES)] = MOST_SCHEMA_VALUES
+    """How many values of each to give at most."""
 
 
 class FoundUsers(Struct, frozen=True):
-    """Some users, and how many there are."""
+    """A page of users, and how many there are, where one page is enough to know; `next` leads to the next page."""
 
     users: list[str]
     """Their ids."""
-    total: int
-    """How many hold the text."""
+    total: int | None
+    """How many hold the text; null where one page is not enough to know."""
+    next: int | None
+    """What to send as `after` for the next page; null at the end."""
 
 
 class FoundFeatures(Struct, frozen=True):
-    """Some features, and how many there are."""
+    """A page of features, and how many there are, where one page is enough to know; `next` leads to the next page."""
 
     features: list[str]
     """Their names, such as `item.genre=jazz`."""
-    total: int
-    """How many hold the text."""
+    total: int | None
+    """How many hold the text; null where one page is not enough to know."""
+    next: int | None
+    """What to send as `after` for the next page; null at the end."""
 
 
 class ListedItem(Struct, frozen=True):
@@ -274,12 +329,14 @@ class ListedItem(Struct, frozen=True):
 
 
 class FoundItems(Struct, frozen=True):
-    """Some items, and how many there are."""
+    """A page of items, and how many there are, where one page is enough to know; `next` leads to the next page."""
 
     items: list[ListedItem]
     """With their attributes, in the order in which they came."""
-    total: int
-    """How many hold the text."""
+    total: int | None
+    """How many hold the text; null where one page is not enough to know."""
+    next: int | None
+    """What to send as `after` for the next page; null at the end."""
 
 
 class NearestQuery(Struct, frozen=True, forbid_unknown_fields=True):

@@ -23,6 +23,7 @@ from coldstream.service.live_samples import LiveSamples
 from coldstream.service.metrics import Metrics
 from coldstream.service.request_batcher import RequestBatcher
 from coldstream.service.settings import Settings
+from coldstream.service.turns import in_turns
 from coldstream.storage.store import Store
 
 log = logging.getLogger(__name__)
@@ -71,6 +72,7 @@ class Service:
         self.start_up: StartUp | None = None
         """How far the start has come, until it is over."""
         self._changes: Changes | None = None
+        self._comparing = asyncio.Lock()
         self._sampling: asyncio.Task[None] | None = None
         self._store = store
         self._writer: Writer | None = None
@@ -153,13 +155,14 @@ class Service:
                 log.error("no sample could be taken", exc_info=error)
             await asyncio.sleep(1)
 
-    def changes(self) -> Changes:
+    async def changes(self) -> Changes:
         """The parameters as they were at most a window of events ago. Nobody pays for the copy until somebody asks."""
-        window = self.learner.evaluation.window
-        if self._changes is None or self.recommender.events - self._changes.events > window:
-            before, self._changes = self._changes, self.recommender.inspection.changes()
-            return before or self._changes
-        return self._changes
+        async with self._comparing:
+            before, window = self._changes, self.learner.evaluation.window
+            if before is not None and self.recommender.events - before.events <= window:
+                return before
+            now = self._changes = await in_turns(self.recommender.inspection.changes_in_steps())
+            return before or now
 
     def _folder(self) -> Path:
         """Where snapshots are made: beside the log, so that they need only a new name; with a server, a place for it."""

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from coldstream.errors import StoreDamaged
 from coldstream.runtime.records import (
+    FieldsAdded,
     Interaction,
     ItemPut,
     ItemRemoved,
@@ -31,7 +32,8 @@ records: st.SearchStrategy[Any] = st.one_of(
     st.builds(ItemPut, ids, fields),
     st.builds(UserPut, ids, fields),
     st.builds(ItemRemoved, ids),
-    st.builds(UserForgotten, ids),
+    st.builds(UserForgotten, ids, st.lists(st.integers(0, 2**31 - 1), max_size=3).map(tuple)),
+    st.builds(FieldsAdded, st.just({"item": {"brand": {"kind": "category"}}})),
     st.builds(SchemaExtended, st.just({"user": {"id": {"kind": "id"}}})),
     st.builds(LogHeader, st.just({}), st.just({"factors": 4}), st.integers(0, 2**63 - 1)),
 )

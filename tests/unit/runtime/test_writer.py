@@ -412,7 +412,7 @@ def test_a_person_who_is_forgotten_leaves_no_trace_in_the_folder(store: Faulty) 
 
     learner = during(store, work).learner
     left = everything_in(store.folder)
-    for trace in (b"Ann-Marie", b"ann-event"):
+    for trace in (b"Ann-Marie", b"ann-event", b"Liechtenstein", b"postcard"):
         assert trace not in left
     with closing(stores.inspected(f"sqlite:{store.folder}")) as view:
         assert view.base() == 14
