@@ -1,11 +1,15 @@
 """Batch training: epochs over known events."""
 
+from collections.abc import Callable
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from test_recommender import SCHEMA, filled, stream
 
 from coldstream import Again, Event, Follows, Id, LastItem, Recommender, Schema, Together, Trend
+from coldstream.catalogue.learning import learn_epoch
 from conftest import bits
 
 
@@ -104,3 +108,24 @@ def test_what_is_counted_in_a_batch_is_what_is_counted_one_by_one(
     for name in ours[1]:
         if name.startswith(("catalogue.", "users.")):
             np.testing.assert_array_equal(ours[1][name], theirs[1][name], err_msg=name)
+
+
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, SystemExit, MemoryError])
+def test_training_that_is_interrupted_changes_nothing(
+    interruption: type[BaseException], unchanged: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In its second epoch, when parameters have moved; whoever pressed Ctrl-C in a notebook goes on with what was there."""
+    recommender, epochs = filled(), []
+
+    def interrupted(*args: object) -> int:
+        epochs.append(len(epochs))
+        if len(epochs) == 2:
+            raise interruption
+        return learn_epoch(*args)
+
+    monkeypatch.setattr("coldstream.training.learn_epoch", interrupted)
+    new = [Event("a new user", f"a new item {n}", None, {"weather": "new"}) for n in range(5)]
+    unchanged(recommender, interruption, lambda: recommender.train(stream(20) + new, epochs=3))
+    assert len(epochs) == 2
+    monkeypatch.undo()
+    recommender.train(stream(20), epochs=1)

@@ -1,0 +1,63 @@
+"""The rooms that are mutated, and the tests that have to notice: a room's own first, because one that fails is enough."""
+
+from pathlib import Path
+
+_LIBRARY = (
+    "tests/unit/test_recommender.py",
+    "tests/unit/test_scan.py",
+    "tests/unit/test_many_at_once.py",
+    "tests/unit/test_training.py",
+    "tests/unit/test_snapshot.py",
+    "tests/unit/test_review.py",
+    "tests/unit/test_bad_input.py",
+    "tests/unit/test_encoded_user.py",
+    "tests/unit/test_schema.py",
+    "tests/unit/test_vocabulary.py",
+    "tests/unit/test_trends.py",
+    "tests/unit/test_neighbours.py",
+    "tests/unit/test_inspection.py",
+    "tests/unit/test_general_predictor.py",
+    "tests/properties/test_catalogue.py",
+)
+_SERVED = (
+    "tests/unit/runtime",
+    "tests/unit/service",
+    "tests/contracts/test_stores.py",
+    "tests/unit/storage",
+    "tests/end_to_end/test_restarts.py",
+    "tests/end_to_end/test_durability.py",
+    "tests/end_to_end/test_outages.py",
+    "tests/end_to_end/test_openapi.py",
+    "tests/end_to_end/test_guide.py",
+)
+
+TESTS: dict[str, tuple[str, ...]] = {
+    "model": ("tests/kernels", "tests/unit/test_general_predictor.py", "tests/unit/test_keyed_random.py", *_LIBRARY),
+    "catalogue": ("tests/unit/test_combinations.py", "tests/kernels/test_negatives.py", *_LIBRARY),
+    "scoring": ("tests/unit/test_scan.py", *_LIBRARY),
+    "features": ("tests/unit/test_schema.py", "tests/unit/test_vocabulary.py", *_LIBRARY),
+    "recommender": (*_LIBRARY, "tests/contracts/test_methods.py"),
+    "runtime": _SERVED,
+    "storage": ("tests/contracts/test_stores.py", "tests/unit/storage", *_SERVED),
+    "service": ("tests/unit/service", *_SERVED),
+}
+"""By room. `model` holds the kernels; `recommender` is all that stands beside the rooms and joins them."""
+
+_JOINING = ("shared_model.py", "user_states.py", "training.py", "learning.py", "inspection.py", "recommender.py")
+_LEFT_OUT = {
+    "src/coldstream/model/reference.py",  # the twin: it is what kernels are tested with
+    "src/coldstream/service/examples.py",  # what the documentation shows
+}
+
+
+def sources(root: Path, room: str) -> list[str]:
+    """The files of a room, as paths below the root."""
+    package = root / "src/coldstream"
+    files = [package / name for name in _JOINING] if room == "recommender" else sorted((package / room).glob("*.py"))
+    found = [file.relative_to(root).as_posix() for file in files if file.exists()]
+    return [path for path in found if path not in _LEFT_OUT]
+
+
+def tests(root: Path, room: str) -> list[str]:
+    """The tests of a room that are there, each once: its own new ones may have any name below its folder of tests."""
+    return [path for path in dict.fromkeys(TESTS[room]) if (root / path).exists()]
