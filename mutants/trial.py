@@ -5,6 +5,7 @@ it started is ended with it, also what began a session of its own.
 """
 
 import ctypes
+import hashlib
 import os
 import resource
 import shutil
@@ -22,9 +23,11 @@ from mutations import Mutation
 MEMORY = 12 * 2**30
 """Bytes of address space that a mutant may have."""
 LARGEST_FILE = 2**30
-SECONDS_PER_TEST = 240
-"""A test that takes longer than this hangs; the first of a room may have to compile."""
-SECONDS = 1500
+CPU_SECONDS = 900
+"""Of one process: what runs in circles is ended by what it uses, so that a busy machine makes no mutant fail."""
+SECONDS_PER_TEST = 1200
+"""A test that takes longer than this waits for what does not come."""
+SECONDS = 3600
 _SUBREAPER = 36  # prctl: orphans of what we start become ours, so that they can be ended
 
 KILLED, SURVIVED, TIMED_OUT = "killed", "survived", "timed out"
@@ -40,38 +43,43 @@ class Outcome(NamedTuple):
 
 
 class Workshop:
-    """A copy of the tree in a folder of its own, in which one file at a time is another."""
+    """A copy of the tree in a folder of its own, in which one file at a time is another. Its caches are kept."""
 
     def __init__(self, root: Path, folder: Path) -> None:
-        self.tree, self._folder, self._known = folder / "tree", folder, folder / "known-cache"
-        shutil.copytree(root, self.tree, ignore=shutil.ignore_patterns(*_LEFT_BEHIND), dirs_exist_ok=True)
+        self._tree, self._folder, self._known = folder / "tree", folder, folder / "machine-code"
+        shutil.rmtree(self._tree, ignore_errors=True)
+        shutil.copytree(root, self._tree, ignore=shutil.ignore_patterns(*_LEFT_BEHIND, folder.name))
         (folder / "tmp").mkdir(exist_ok=True)
         ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
         self._pin_the_stamp()
+        self._witnesses: set[str] = set()
 
     def _pin_the_stamp(self) -> None:
         """Let cached machine code hold although another source has changed: whether it does is decided here."""
-        file = self.tree / "src/coldstream/model/compiled.py"
-        stamp, pinned = "_SOURCES = _digest_of_sources()", '_SOURCES = "as it was"'
-        source = file.read_text()
+        file, sources = self._tree / "src/coldstream/model/compiled.py", sorted((self._tree / "src").rglob("*.py"))
+        digest = hashlib.blake2b(b"".join(path.read_bytes() for path in sources), digest_size=16).hexdigest()
+        stamp, source = "_SOURCES = _digest_of_sources()", file.read_text()
         if source.count(stamp) != 1:
             raise SystemExit(f"{file} has no line {stamp!r} to pin; change _pin_the_stamp with it")
-        file.write_text(source.replace(stamp, pinned))
-
-    def unchanged(self, tests: list[str]) -> Outcome:
-        """The tests on the code as it is: they have to pass, or nothing can be said. It fills the cache too."""
-        return self._run(tests, self._known)
+        file.write_text(source.replace(stamp, f'_SOURCES = "{digest}"'))
 
     def trial(self, mutation: Mutation, tests: list[str]) -> Outcome:
-        """The tests on a mutant."""
-        file = self.tree / mutation.path
+        """The tests on a mutant. A test that fails without the mutation too is no witness of it, and ends everything."""
+        file = self._tree / mutation.path
         source = file.read_text()
         with self._cache(mutation.compiled) as cache:
             try:
                 file.write_text(mutation.applied(source))
-                return self._run(tests, cache)
+                outcome = self._run(tests, cache)
             finally:
                 file.write_text(source)
+        witness = outcome.by.partition(" ")[2]
+        if outcome.verdict == KILLED and witness and witness not in self._witnesses:
+            without = self._run([witness], self._known)
+            if without.verdict != SURVIVED:
+                raise SystemExit(f"{witness} fails without a mutation too: {without.by}")
+            self._witnesses.add(witness)
+        return outcome
 
     @contextmanager
     def _cache(self, compiled: bool) -> Iterator[Path]:
@@ -87,9 +95,9 @@ class Workshop:
     def _run(self, tests: list[str], cache: Path) -> Outcome:
         began = time.monotonic()
         stop = ["-o", f"faulthandler_timeout={SECONDS_PER_TEST}", "-o", "faulthandler_exit_on_timeout=true"]
-        quiet = ["-x", "-q", "--no-header", "--tb=no", "-p", "no:cacheprovider"]
+        quiet = ["-x", "-rfE", "--no-header", "--tb=no", "-p", "no:cacheprovider"]
         environment = os.environ | {
-            "PYTHONPATH": str(self.tree / "src"),
+            "PYTHONPATH": str(self._tree / "src"),
             "PYTHONDONTWRITEBYTECODE": "1",
             "NUMBA_CACHE_DIR": str(cache),
             "TMPDIR": str(self._folder / "tmp"),
@@ -97,7 +105,7 @@ class Workshop:
         }
         process = subprocess.Popen(
             [sys.executable, "-m", "pytest", *quiet, *stop, *tests],
-            cwd=self.tree,
+            cwd=self._tree,
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -117,14 +125,15 @@ class Workshop:
         seconds = time.monotonic() - began
         if code in (4, 5):  # what pytest says where it was asked wrongly
             raise SystemExit(f"pytest could not run {' '.join(tests)}:\n{said}")
-        if code is None or "Timeout (" in said:
+        if code in (None, -signal.SIGXCPU, -signal.SIGKILL) or "Timeout (" in said:
             return Outcome(TIMED_OUT, "", seconds)
         failed = [line for line in said.splitlines() if line.startswith(("FAILED ", "ERROR "))]
-        return Outcome(KILLED if code else SURVIVED, failed[0].split(" - ")[0] if failed else said[-300:], seconds)
+        return Outcome(KILLED if code else SURVIVED, failed[0].split(" - ")[0] if failed else "", seconds)
 
 
 def _limit() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS + 5))
     resource.setrlimit(resource.RLIMIT_FSIZE, (LARGEST_FILE, LARGEST_FILE))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 

@@ -132,8 +132,17 @@ def test_a_machine_survives(tmp_path: Path) -> None:
     for both in (machine, loaded):
         both.learn_one({"a": "y", "b": 1.0}, 0)
     assert loaded.predict_one({"a": "x"}) == machine.predict_one({"a": "x"})
-    with pytest.raises(InvalidSnapshot, match="recommender"):
-        Recommender.load(tmp_path / "m")
+
+
+def test_a_snapshot_of_the_other_kind_is_named_with_what_loads_it(tmp_path: Path) -> None:
+    FactorizationMachine(factors=3).save(tmp_path / "machine")
+    Recommender(Schema(), factors=3).save(tmp_path / "recommender")
+    with pytest.raises(
+        InvalidSnapshot, match=r"machine' holds a FactorizationMachine; load it with FactorizationMachine.load$"
+    ):
+        Recommender.load(tmp_path / "machine")
+    with pytest.raises(InvalidSnapshot, match=r"recommender' holds a Recommender; load it with Recommender.load$"):
+        FactorizationMachine.load(tmp_path / "recommender")
 
 
 def test_nobody_can_change_what_is_shown() -> None:

@@ -71,6 +71,5 @@ def _holding(catalogue: Catalogue, encoder: Encoder, name: str, wanted: Any) -> 
     for value in values:
         raw = [value] if field.kind == "set" else value
         # Weights do not matter here: a set of one weighs 1 whatever the set it stands in.
-        described = encoder.describe_item("of the filter", {name: raw}, {})
-        features += [(own.field, label, weight) for own in described for label, weight in own.features]
+        features += [(number, label, weight) for label, weight in field.features("where", raw)]
     return catalogue.holding(number, encoder.encode(features).column.tolist())
