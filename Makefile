@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # Data sets live outside the repository; tests that need one say so when it is missing.
 export COLDSTREAM_DATA ?= $(abspath ../shared/data)
 
-.PHONY: run test postgres chromium screenshots check lint types layers bench paper results lock clean
+.PHONY: run test postgres chromium screenshots check lint types layers bench mutants paper results lock clean
 .DEFAULT_GOAL := help
 
 help:  ## What there is to make
@@ -48,6 +48,12 @@ bench: $(READY)  ## Measure speed and memory; ratios are taken within one run
 	@$(BIN)/python benchmarks/growth.py
 	@$(BIN)/python benchmarks/service.py
 
+COUNT ?= 100
+SEED ?= 1
+
+mutants: $(READY) postgres  ## Change the code in COUNT places drawn from SEED, one at a time: do the tests notice? Goes on where it stopped
+	@nice -n 10 $(BIN)/python mutants --count $(COUNT) --seed $(SEED)
+
 screenshots: $(READY) chromium  ## The pictures of the page in the documentation
 	$(BIN)/python tests/end_to_end/browser.py docs/images
 
@@ -69,5 +75,5 @@ lock: $(READY)  ## Pin the newest versions that fit pyproject.toml
 		--python-version 3.11 --output-file requirements.lock pyproject.toml
 
 clean:  ## Forget the environment and all caches
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .mutants .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -32,9 +32,22 @@ _SERVED = (
 )
 
 TESTS: dict[str, tuple[str, ...]] = {
-    "model": ("tests/kernels", "tests/unit/test_general_predictor.py", "tests/unit/test_keyed_random.py", *_LIBRARY),
-    "catalogue": ("tests/unit/test_combinations.py", "tests/kernels/test_negatives.py", *_LIBRARY),
-    "scoring": ("tests/unit/test_scan.py", *_LIBRARY),
+    "model": (
+        "tests/unit/test_keyed_random.py",
+        "tests/kernels/test_finite_differences.py",
+        "tests/kernels/test_twin.py",
+        "tests/unit/test_general_predictor.py",
+        "tests/kernels",
+        "tests/unit/test_code_cache.py",
+        *_LIBRARY,
+    ),
+    "catalogue": (
+        "tests/unit/test_combinations.py",
+        "tests/unit/test_scan_order.py",
+        "tests/kernels/test_negatives.py",
+        *_LIBRARY,
+    ),
+    "scoring": ("tests/unit/test_scan_order.py", "tests/unit/test_scan.py", *_LIBRARY),
     "features": ("tests/unit/test_schema.py", "tests/unit/test_vocabulary.py", *_LIBRARY),
     "recommender": (*_LIBRARY, "tests/contracts/test_methods.py"),
     "runtime": _SERVED,

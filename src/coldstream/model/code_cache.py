@@ -53,11 +53,12 @@ def _own_folder() -> Path | None:
 @contextmanager
 def _kept_in(folder: Path) -> Iterator[None]:
     """Only for what is compiled meanwhile: other users of Numba in this process have settings of their own."""
-    before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(folder)
+    config: Any = numba.config
+    before, config.CACHE_DIR = config.CACHE_DIR, str(folder)
     try:
         yield
     finally:
-        numba.config.CACHE_DIR = before
+        config.CACHE_DIR = before
 
 
 def _say(message: str) -> None:
