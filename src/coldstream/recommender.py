@@ -422,7 +422,7 @@ class Recommender:
     def load(cls, path: str | Path) -> "Recommender":
         """The recommender that `save` wrote to `path`."""
         document, arrays = read_snapshot(path)
-        if "machine" in document:
+        if document.get("machine"):
             raise InvalidSnapshot(
                 f"snapshot {str(path)!r} holds a FactorizationMachine; load it with FactorizationMachine.load"
             )

@@ -506,3 +506,14 @@ def test_an_item_with_other_attributes_has_nothing_left_of_those_before() -> Non
         recommender.remove_item("other")
         recommender.remove_item("a")
     assert not put_again.state()[1]["catalogue.combination_length"].any()
+
+
+def test_who_was_put_and_never_chose_has_no_past() -> None:
+    recommender = Recommender(Schema(), factors=2)
+    recommender.put_user("u")
+    assert (recommender.has_user("u"), recommender.has_past("u")) == (True, False)
+    assert (recommender.has_user("stranger"), recommender.has_past("stranger")) == (False, False)
+    recommender.observe(Event("u", "i"))
+    assert recommender.has_past("u")
+    recommender.forget_user("u")
+    assert not recommender.has_past("u")

@@ -235,6 +235,20 @@ def test_damage_of_any_kind_is_refused(tmp_path: Path) -> None:
         Recommender.load(path)
 
 
+@pytest.mark.parametrize("name", ["unchosen_total", "newcomers", "prior", "level", "counted_at", "choices", "registered_at"])
+@pytest.mark.parametrize("change", [lambda own: own.astype(np.float16), lambda own: np.concatenate([own, own], axis=-1)])
+def test_an_array_of_another_type_or_shape_is_refused(name: str, change: Callable, tmp_path: Path) -> None:
+    recommender = Recommender(Schema(item=[Id()]), factors=2)
+    for n in range(9):
+        recommender.learn(Event(f"u{n % 2}", f"i{n}"))
+    recommender.save(tmp_path / "s")
+    document, arrays = read_snapshot(tmp_path / "s")
+    arrays[f"catalogue.{name}"] = change(arrays[f"catalogue.{name}"])
+    write_snapshot(tmp_path / "s", document, arrays)
+    with pytest.raises(InvalidSnapshot):
+        Recommender.load(tmp_path / "s")
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [

@@ -129,3 +129,14 @@ def test_training_that_is_interrupted_changes_nothing(
     assert len(epochs) == 2
     monkeypatch.undo()
     recommender.train(stream(20), epochs=1)
+
+
+def test_cross_features_that_are_found_are_joined_now_and_then_to_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thousands of small arrays weigh much, so they become one every so often: it must not show."""
+    states = []
+    for many in (1024, 7, 1):
+        monkeypatch.setattr("coldstream.training._Found._MANY", many)
+        recommender = Recommender(Schema(item=[Id(), Follows(), Together(), Again()]), seed=1, factors=3, negatives=3)
+        recommender.train(stream(40), epochs=2)
+        states.append(bits(recommender))
+    assert states[0] == states[1] == states[2]
