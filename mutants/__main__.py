@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from equivalent import equivalents
+from equivalent import equivalents, outdated
 from mutations import Mutation, is_python, mutations_of
-from rooms import TESTS, sources, tests
+from rooms import TESTS, covering, sources
 from trial import SURVIVED, Workshop
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -38,7 +38,7 @@ def main() -> int:
             if time.monotonic() > deadline:
                 print(f"{len(asked) - number + 1} of {len(asked)} are left: the time is up")
                 break
-            outcome = workshop.trial(mutation, tests(ROOT, _room(mutation)))
+            outcome = workshop.trial(mutation, covering(ROOT, _room(mutation)))
             results.add(mutation, outcome._asdict())
             print(
                 f"{number:4d}  {outcome.verdict:9}  {outcome.seconds:5.0f} s  {_shown(mutation)}\n{'':25}{outcome.by}",
@@ -138,6 +138,8 @@ class _Results:
         equivalent = len(survived) - unexplained
         share = killed / max(1, len(tried))
         print(f"\n{killed} of {len(tried)} mutants killed ({share:.0%})")
+        for path, was, _ in outdated(known, ROOT):
+            print(f"equivalent.toml lists what is not there any more: {path}: {was}")
         print(f"{equivalent} survivors are equivalent, {unexplained} are not explained")
         return int(share < 0.9)
 

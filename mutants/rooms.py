@@ -2,23 +2,15 @@
 
 from pathlib import Path
 
-_LIBRARY = (
+_EARLY = (
     "tests/unit/test_recommender.py",
     "tests/unit/test_scan.py",
     "tests/unit/test_many_at_once.py",
-    "tests/unit/test_training.py",
-    "tests/unit/test_snapshot.py",
     "tests/unit/test_review.py",
     "tests/unit/test_bad_input.py",
-    "tests/unit/test_encoded_user.py",
-    "tests/unit/test_schema.py",
-    "tests/unit/test_vocabulary.py",
-    "tests/unit/test_trends.py",
-    "tests/unit/test_neighbours.py",
-    "tests/unit/test_inspection.py",
-    "tests/unit/test_general_predictor.py",
-    "tests/properties/test_catalogue.py",
 )
+"""Those of the library that notice most, before all others that lie beside them."""
+_NOT_OF_THE_LIBRARY = {"test_docs.py", "test_files.py", "test_mutations.py", "test_public_surface.py", "test_simulate.py"}
 _SERVED = (
     "tests/unit/runtime",
     "tests/unit/service",
@@ -39,17 +31,15 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/unit/test_general_predictor.py",
         "tests/kernels",
         "tests/unit/test_code_cache.py",
-        *_LIBRARY,
     ),
     "catalogue": (
         "tests/unit/test_combinations.py",
         "tests/unit/test_scan_order.py",
         "tests/kernels/test_negatives.py",
-        *_LIBRARY,
     ),
-    "scoring": ("tests/unit/test_scan_order.py", "tests/unit/test_scan.py", *_LIBRARY),
-    "features": ("tests/unit/test_schema.py", "tests/unit/test_vocabulary.py", *_LIBRARY),
-    "recommender": (*_LIBRARY, "tests/contracts/test_methods.py"),
+    "scoring": ("tests/unit/test_scan_order.py", "tests/contracts/test_scorers.py"),
+    "features": ("tests/unit/test_schema.py", "tests/unit/test_vocabulary.py"),
+    "recommender": ("tests/unit/test_training.py", "tests/unit/test_encoded_user.py"),
     "runtime": _SERVED,
     "storage": ("tests/contracts/test_stores.py", "tests/unit/storage", *_SERVED),
     "service": ("tests/unit/service", *_SERVED),
@@ -71,6 +61,11 @@ def sources(root: Path, room: str) -> list[str]:
     return [path for path in found if path not in _LEFT_OUT]
 
 
-def tests(root: Path, room: str) -> list[str]:
-    """The tests of a room that are there, each once: its own new ones may have any name below its folder of tests."""
-    return [path for path in dict.fromkeys(TESTS[room]) if (root / path).exists()]
+def covering(root: Path, room: str) -> list[str]:
+    """The tests of a room, each once: its own, and for a room of the library all that lie beside them."""
+    own = list(TESTS[room])
+    if not set(_SERVED) <= set(own):
+        beside = [f"tests/unit/{path.name}" for path in sorted((root / "tests/unit").glob("test_*.py"))]
+        own += [*_EARLY, *(path for path in beside if Path(path).name not in _NOT_OF_THE_LIBRARY)]
+        own += ["tests/properties/test_catalogue.py"]
+    return [path for path in dict.fromkeys(own) if (root / path).exists()]
