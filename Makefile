@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # Data sets live outside the repository; tests that need one say so when it is missing.
 export COLDSTREAM_DATA ?= $(abspath ../shared/data)
 
-.PHONY: run test torture postgres chromium screenshots check lint types layers bench paper results lock clean
+.PHONY: run test torture postgres chromium screenshots check lint types layers bench mutants paper results lock clean
 .DEFAULT_GOAL := help
 
 help:  ## What there is to make
@@ -51,6 +51,12 @@ bench: $(READY)  ## Measure speed and memory; ratios are taken within one run
 torture: $(READY) postgres  ## A thousand kills on both stores and 100,000 odd requests: half an hour, not part of the tests
 	@$(BIN)/python tests/torture
 
+COUNT ?= 100
+SEED ?= 1
+
+mutants: $(READY) postgres  ## Change the code in COUNT places drawn from SEED, one at a time: do the tests notice? Goes on where it stopped
+	@nice -n 10 $(BIN)/python mutants --count $(COUNT) --seed $(SEED)
+
 screenshots: $(READY) chromium  ## The pictures of the page in the documentation
 	$(BIN)/python tests/end_to_end/browser.py docs/images
 
@@ -72,5 +78,5 @@ lock: $(READY)  ## Pin the newest versions that fit pyproject.toml
 		--python-version 3.11 --output-file requirements.lock pyproject.toml
 
 clean:  ## Forget the environment and all caches
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .mutants .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +

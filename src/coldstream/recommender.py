@@ -82,6 +82,11 @@ class Recommender:
         self._users = UserStates(self._shared.encoder, self._shared.catalogue)
         self._clock = Clock()
 
+    def __repr__(self) -> str:
+        size, h = self.size, self.hyperparameters
+        known = f"{size.items:,} items, {size.users:,} users, {size.features:,} features, {self.events:,} events"
+        return f"<Recommender: {known}; loss={h.loss!r}, factors={h.factors}, seed={self.seed}>"
+
     # What is known
 
     @property
@@ -183,12 +188,14 @@ class Recommender:
 
     def remove_item(self, item: str) -> None:
         """Take an item out of the catalogue and forget what was learned of its id."""
-        self._slot(item)
+        if not self.has_item(checked_id("item", item)):
+            raise UnknownId(f"item {item!r} is not in the catalogue; there is nothing to remove")
         self._shared.remove_item(item, self._clock)
 
     def forget_user(self, user: str) -> None:
         """Forget a user: attributes, history and everything learned of the id. What others share stays learned."""
-        self._user(user)
+        if not self.has_user(checked_id("user", user)):
+            raise UnknownId(f"user {user!r} is not known; there is nothing to forget")
         self._users.forget(user)
         self._shared.release("user", user)
 
@@ -466,6 +473,10 @@ class Recommender:
     def load(cls, path: str | Path) -> "Recommender":
         """The recommender that `save` wrote to `path`."""
         document, arrays = read_snapshot(path)
+        if document.get("machine"):
+            raise InvalidSnapshot(
+                f"snapshot {str(path)!r} holds a FactorizationMachine; load it with FactorizationMachine.load"
+            )
         try:
             return cls.from_state(document, arrays)
         except InvalidSnapshot as error:

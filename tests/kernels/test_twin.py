@@ -112,3 +112,90 @@ def test_the_per_field_lambda_stays_in_its_bounds(start: float, bound: float) ->
     assert 1e-8 <= low <= high <= 100
     assert bound in (low, high)
     pair.assert_equal()
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adagrad"])
+@pytest.mark.parametrize("regularization", ["paper", "per-field"])
+@pytest.mark.parametrize("pairs", ["across", "j>i"])
+@pytest.mark.parametrize("seed", range(3))
+def test_every_lambda_moves_as_the_twins_does(optimizer: str, regularization: str, pairs: str, seed: int) -> None:
+    """A λ moves by little, so it is the moves that have to agree and not where they lead."""
+    h = Hyperparameters(
+        factors=3,
+        loss="squared",
+        negatives=0,
+        optimizer=optimizer,
+        regularization=regularization,
+        pairs=pairs,
+        learning_rate=0.05,
+        adagrad_floor=0.1,
+        intercept_penalty=0.5,
+        linear_penalty=0.5,
+        factor_penalty=0.5,
+    )
+    pair, rng = Pair(h, seed), np.random.default_rng(seed)
+    for _ in range(5):
+        x = {int(c): float(rng.uniform(0.5, 1)) for c in rng.choice(5, 3, replace=False)}
+        item = {int(c) + 5: float(rng.uniform(0.5, 1)) for c in rng.choice(5, 2, replace=False)}
+        before = lambdas(pair)
+        pair.learn(x, [item], 1.0)
+        for (ours, theirs), (was, was_theirs) in zip(lambdas(pair), before, strict=True):
+            moved, expected = ours - was, theirs - was_theirs
+            np.testing.assert_allclose(moved, expected, rtol=2e-3, atol=2e-3 * np.abs(expected).max(initial=0) + 1e-9)
+    starts = [0.5 - ours for ours, _ in lambdas(pair)]
+    assert all(np.any(np.abs(move) > 1e-5) for move in starts[regularization == "per-field" :])
+
+
+def lambdas(pair: Pair) -> list[tuple[np.ndarray, np.ndarray]]:
+    """λ0, λ of w and λ of V, of the kernels and of the twin."""
+    state, twin = pair.kernel.parameters.optimizer, pair.twin
+    groups = sorted(twin.lambda_w)
+    return [
+        (np.array([float(state.lambda0[0])]), np.array([twin.lambda0])),
+        (state.lambda_w[groups].astype(float), np.array([twin.lambda_w[g] for g in groups])),
+        (state.lambda_V[groups].astype(float), np.array([twin.lambda_V[g] for g in groups])),
+    ]
+
+
+@pytest.mark.parametrize("regularization", ["fixed", "paper", "per-field"])
+@pytest.mark.parametrize("part", ["w0", "w", "V"])
+def test_a_sum_of_squares_that_overflows_is_a_divergence(part: str, regularization: str) -> None:
+    """A parameter whose sum is infinite has a rate of 0 from then on: it would be frozen, and nobody would know."""
+    h = Hyperparameters(
+        factors=9 if part == "V" else 0,  # one register of eight, and one more
+        loss="squared",
+        negatives=0,
+        pairs="j>i",
+        regularization=regularization,
+        intercept=part == "w0",
+        linear=part == "w",
+    )
+    for place in (0, 8) if part == "V" else (0,):
+        pair = Pair(h)
+        pair.kernel.parameters.theta.V[1] = 0.0
+        pair.kernel.parameters.theta.V[1, place : place + 1] = 0.5
+        before = {name: array.tobytes() for name, array in pair.kernel.state().items()}
+        x = {} if part == "w0" else {0: 1.0} if part == "w" else {0: 1.0, 1: 1.0}
+        assert not pair.learn_kernel(x, [{}], 1e20)  # its gradient is a float32, the square is not
+        assert {name: array.tobytes() for name, array in pair.kernel.state().items()} == before
+        assert pair.learn_kernel(x, [{}], 1.0)
+
+
+@pytest.mark.parametrize(
+    ("loss", "scores", "expected"),
+    [
+        ("softmax", [1000.0, -1000.0, 0.0], [0.0, 0.0, 0.0]),
+        ("softmax", [-1000.0, 1000.0, 0.0], [-1.0, 1.0, 0.0]),
+        ("softmax", [-1000.0, 1000.0, 1000.0], [-1.0, 0.5, 0.5]),
+        ("softmax", [-1000.0, -1000.0], [-0.5, 0.5]),
+        ("bpr", [-1000.0, 1000.0, -1000.0], [-0.75, 0.5, 0.25]),
+        ("bpr", [1000.0, -1000.0], [0.0, 0.0]),
+        ("logistic", [1000.0, -1000.0, 1000.0], [0.0, 0.0, 1.0]),
+        ("logistic", [-1000.0, 1000.0], [-1.0, 1.0]),
+    ],
+)
+def test_no_loss_overflows(loss: str, scores: list[float], expected: list[float]) -> None:
+    g = np.empty(len(scores))
+    total = losses.gradients(losses.CODES[loss], 1.0, np.array(scores), g)
+    np.testing.assert_allclose(g, expected, atol=1e-12)
+    assert total == pytest.approx(sum(expected), abs=1e-12)

@@ -109,8 +109,6 @@ def test_bad_input(case: int, unchanged: Callable[..., str]) -> None:
 @pytest.mark.parametrize(
     "action",
     [
-        lambda r: r.remove_item("nothing"),
-        lambda r: r.forget_user("nobody"),
         lambda r: r.item("nothing"),
         lambda r: r.user("nobody"),
         lambda r: r.explain("u1", "nothing"),
@@ -123,6 +121,35 @@ def test_what_is_not_there(action: Callable[[Recommender], object], unchanged: C
     message = unchanged(recommender, UnknownId, lambda: action(recommender))
     assert "'nothing'" in message or "'nobody'" in message
     assert "put_" in message
+
+
+@pytest.mark.parametrize(
+    ("action", "said"),
+    [
+        (lambda r: r.remove_item("zzz"), "item 'zzz' is not in the catalogue; there is nothing to remove"),
+        (lambda r: r.forget_user("zzz"), "user 'zzz' is not known; there is nothing to forget"),
+    ],
+)
+def test_who_is_not_there_need_not_be_put_to_be_removed(
+    action: Callable[[Recommender], object], said: str, unchanged: Callable[..., str]
+) -> None:
+    recommender = filled()
+    assert unchanged(recommender, UnknownId, lambda: action(recommender)) == said
+
+
+def test_a_time_without_a_zone_is_given_one_and_not_replaced_by_now() -> None:
+    with pytest.raises(
+        InvalidInput, match=r"time zone, got datetime.*; write .replace\(tzinfo=timezone.utc\) .* UTC"
+    ) as raised:
+        Event("u", "i", datetime(2024, 5, 1, 12, 0))  # noqa: DTZ001
+    assert "now" not in str(raised.value)
+
+
+@pytest.mark.parametrize("wanted", [2.5, [None], [["a"]]])
+def test_a_filter_speaks_of_itself_and_not_of_an_item(wanted: object, unchanged: Callable[..., str]) -> None:
+    recommender = filled()
+    said = unchanged(recommender, InvalidInput, lambda: recommender.recommend("u1", where={"genre": wanted}))
+    assert said.startswith("where: genre must be a list of strings, got ")
 
 
 def test_removing_twice(unchanged: Callable[..., str]) -> None:

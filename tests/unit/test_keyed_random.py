@@ -70,3 +70,8 @@ def test_shuffles_reach_every_order() -> None:
 
 def test_names_do_not_run_together() -> None:
     assert key_of(1, "ab", "c") != key_of(1, "a", "bc") != key_of(2, "a", "bc")
+
+
+def test_every_seed_of_64_bits_has_a_key_of_its_own() -> None:
+    seeds = [0, 1, -1, 2**63 - 1, -(2**63)]
+    assert len({int(key_of(seed, "negatives")) for seed in seeds}) == len(seeds)

@@ -173,3 +173,14 @@ def test_the_search_for_garbage_goes_on_after_many_were_put() -> None:
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("positions", [[4, 6], [5, 6], [7, 7], [9, 8], [True, 8], [6.0, 7], [None, 7], [6, "7"]])
+def test_a_log_is_replayed_in_its_order_and_every_line_once(positions: list, unchanged) -> None:
+    recommender = Recommender(Schema(), seed=1, factors=2)
+    recommender.learn(Event("u", "a"), position=5)
+    lines = [(position, Event("u", item)) for position, item in zip(positions, "bc", strict=True)]
+    said = unchanged(recommender, InvalidInput, lambda: recommender.replay(lines))
+    assert said.startswith("position must be a whole number beyond ")
+    recommender.replay([(6, Event("u", "b")), (9, Event("u", "c"))])
+    assert recommender.position == 9

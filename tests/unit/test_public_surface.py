@@ -1,9 +1,15 @@
 """What is public is a list, and every name on it is there and documented."""
 
 import inspect
+import subprocess
+import sys
+from importlib.metadata import version
 from pathlib import Path
 
+import pytest
+
 import coldstream
+from coldstream import Event, Recommender, Schema
 
 
 def test_the_list() -> None:
@@ -26,3 +32,30 @@ def test_every_name_is_documented() -> None:
 
 def test_types_are_shipped() -> None:
     assert (Path(coldstream.__file__).parent / "py.typed").exists()
+
+
+def test_the_version_is_that_of_the_installation() -> None:
+    assert coldstream.__version__ == version("coldstream")
+
+
+def test_sources_that_nobody_installed_have_a_version_too() -> None:
+    """As in a checkout on the path: importing must not fail for it."""
+    program = """
+import importlib.metadata
+def distribution(name):
+    raise importlib.metadata.PackageNotFoundError(name)
+importlib.metadata.distribution = distribution
+import coldstream
+print(coldstream.__version__)
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=600)
+    assert ran.stdout == "0+unknown\n", ran.stderr
+
+
+@pytest.mark.parametrize("events", [0, 3])
+def test_the_repr_of_a_recommender_says_what_it_is_and_knows(events: int) -> None:
+    recommender = Recommender(Schema(), seed=7, factors=3, history=0, trends=(), neighbours=0)
+    for n in range(events):
+        recommender.learn(Event(f"u{n}", "i"))
+    known = f"{bool(events):d} items, {events} users, {events + bool(events)} features, {events} events"
+    assert repr(recommender) == f"<Recommender: {known}; loss='softmax', factors=3, seed=7>"

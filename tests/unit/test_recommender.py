@@ -451,3 +451,69 @@ def test_a_user_who_had_everything_has_nothing_to_contrast() -> None:
         recommender.learn(Event("u", item))
     assert recommender.events == 5
     assert recommender.recommend("u") == []
+
+
+def test_every_history_of_items_has_its_own_length() -> None:
+    """Also where another field asks for a longer past."""
+    context = [LastItems("two", length=2), LastItems("four", length=4)]
+    recommender = Recommender(Schema(item=[Id(), Together(length=6)], context=context), factors=2)
+    for user, items in (("u0", 9), ("u1", 8)):  # an item has a column once an event came after it
+        for n in range(items):
+            recommender.learn(Event(user, f"i{n}"))
+    x = recommender._request("u1", None, None, None, None).x
+    owners = [recommender._shared.encoder.vocabulary.owner(column) for column in x.column]
+    shown = [(field, value, pytest.approx(weight)) for (field, value), weight in zip(owners, x.value, strict=True)]
+    two, four = 1 / math.sqrt(2), 1 / math.sqrt(4)
+    assert [own for own in shown if own[0] == "context.two"] == [("context.two", f"i{n}", two) for n in (6, 7)]
+    assert [own for own in shown if own[0] == "context.four"] == [("context.four", f"i{n}", four) for n in (4, 5, 6, 7)]
+
+
+def test_the_order_in_which_a_caller_names_fields_does_not_matter() -> None:
+    """Sums are taken in the order of the schema, so that equal records lead to equal bits."""
+    names = [f"c{n}" for n in range(7)]
+    schema = Schema(user=[Id(), *map(Category, names)], item=[Id(), *map(Category, names)], context=[*map(Category, names)])
+    straight, turned = (Recommender(schema, seed=1, factors=5, learning_rate=0.5) for _ in range(2))
+    for recommender, order in ((straight, names), (turned, [*names[3:], *names[2::-1]])):
+        given = [{name: f"{name}{n % 3}" for name in order} for n in range(12)]
+        for n in range(12):
+            recommender.put_item(f"i{n}", given[n])
+            recommender.put_user(f"u{n}", given[n])
+        for n in range(40):
+            recommender.learn(Event(f"u{n % 12}", f"i{n * n % 12}", None, given[n % 12]))
+        asked = [recommender.recommend("u1", context=own, attributes=given[5], exclude_seen=False) for own in given]
+        recommender.answers = [repr(answer) for answer in asked]
+    assert straight.answers == turned.answers
+    np.testing.assert_array_equal(straight.state()[1]["model.V"], turned.state()[1]["model.V"])
+    np.testing.assert_array_equal(straight.state()[1]["model.w"], turned.state()[1]["model.w"])
+
+
+def test_an_item_with_other_attributes_has_nothing_left_of_those_before() -> None:
+    """Beside one who was given the last attributes at once: the same scores, and the same of everything counted."""
+    schema = Schema(item=[Id(), Category("brand"), Categories("genre"), Number("price")])
+    put_again, put_once = (Recommender(schema, seed=1, factors=3) for _ in range(2))
+    first = {"brand": "b", "genre": ["x", "y"], "price": 2.0}
+    for recommender in (put_again, put_once):
+        recommender.put_item("other", first)
+        recommender.put_item("a", first if recommender is put_again else {})
+        recommender.put_item("a", {"genre": ["x"]})
+        recommender.learn(Event("u", "other"))
+    assert put_again.recommend("v") == put_once.recommend("v")
+    assert put_again.recommend("v", where={"brand": "b"}) == put_again.recommend("v", allow=["other"])
+    for name in ("combination", "combination_length", "combination_column", "number"):
+        ours, theirs = put_again.state()[1][f"catalogue.{name}"], put_once.state()[1][f"catalogue.{name}"]
+        np.testing.assert_array_equal(ours, theirs)
+    for recommender in (put_again, put_once):
+        recommender.remove_item("other")
+        recommender.remove_item("a")
+    assert not put_again.state()[1]["catalogue.combination_length"].any()
+
+
+def test_who_was_put_and_never_chose_has_no_past() -> None:
+    recommender = Recommender(Schema(), factors=2)
+    recommender.put_user("u")
+    assert (recommender.has_user("u"), recommender.has_past("u")) == (True, False)
+    assert (recommender.has_user("stranger"), recommender.has_past("stranger")) == (False, False)
+    recommender.observe(Event("u", "i"))
+    assert recommender.has_past("u")
+    recommender.forget_user("u")
+    assert not recommender.has_past("u")

@@ -132,8 +132,17 @@ def test_a_machine_survives(tmp_path: Path) -> None:
     for both in (machine, loaded):
         both.learn_one({"a": "y", "b": 1.0}, 0)
     assert loaded.predict_one({"a": "x"}) == machine.predict_one({"a": "x"})
-    with pytest.raises(InvalidSnapshot, match="recommender"):
-        Recommender.load(tmp_path / "m")
+
+
+def test_a_snapshot_of_the_other_kind_is_named_with_what_loads_it(tmp_path: Path) -> None:
+    FactorizationMachine(factors=3).save(tmp_path / "machine")
+    Recommender(Schema(), factors=3).save(tmp_path / "recommender")
+    with pytest.raises(
+        InvalidSnapshot, match=r"machine' holds a FactorizationMachine; load it with FactorizationMachine.load$"
+    ):
+        Recommender.load(tmp_path / "machine")
+    with pytest.raises(InvalidSnapshot, match=r"recommender' holds a Recommender; load it with Recommender.load$"):
+        FactorizationMachine.load(tmp_path / "recommender")
 
 
 def test_nobody_can_change_what_is_shown() -> None:
@@ -224,6 +233,20 @@ def test_damage_of_any_kind_is_refused(tmp_path: Path) -> None:
     path.write_bytes(damaged)
     with pytest.raises(InvalidSnapshot):
         Recommender.load(path)
+
+
+@pytest.mark.parametrize("name", ["unchosen_total", "newcomers", "prior", "level", "counted_at", "choices", "registered_at"])
+@pytest.mark.parametrize("change", [lambda own: own.astype(np.float16), lambda own: np.concatenate([own, own], axis=-1)])
+def test_an_array_of_another_type_or_shape_is_refused(name: str, change: Callable, tmp_path: Path) -> None:
+    recommender = Recommender(Schema(item=[Id()]), factors=2)
+    for n in range(9):
+        recommender.learn(Event(f"u{n % 2}", f"i{n}"))
+    recommender.save(tmp_path / "s")
+    document, arrays = read_snapshot(tmp_path / "s")
+    arrays[f"catalogue.{name}"] = change(arrays[f"catalogue.{name}"])
+    write_snapshot(tmp_path / "s", document, arrays)
+    with pytest.raises(InvalidSnapshot):
+        Recommender.load(tmp_path / "s")
 
 
 @pytest.mark.parametrize(

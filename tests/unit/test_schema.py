@@ -195,3 +195,9 @@ def test_time_parts_are_utc() -> None:
     assert (weekday(-1.0), hour(-1.0)) == ("2", "23")
     assert hour(86399.0) == "23"
     assert weekday(np.float64(1.5e9)) == "4"
+
+
+def test_histories_are_as_long_as_the_guide_says() -> None:
+    guide = (Path(__file__).resolve().parents[2] / "docs/guides/schema.md").read_text()
+    assert LastItems().length == Together().length == 10
+    assert guide.count("`length` (10)") == 2

@@ -1,11 +1,15 @@
 """Batch training: epochs over known events."""
 
+from collections.abc import Callable
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from test_recommender import SCHEMA, filled, stream
 
 from coldstream import Again, Event, Follows, Id, LastItem, Recommender, Schema, Together, Trend
+from coldstream.catalogue.learning import learn_epoch
 from conftest import bits
 
 
@@ -104,3 +108,35 @@ def test_what_is_counted_in_a_batch_is_what_is_counted_one_by_one(
     for name in ours[1]:
         if name.startswith(("catalogue.", "users.")):
             np.testing.assert_array_equal(ours[1][name], theirs[1][name], err_msg=name)
+
+
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, SystemExit, MemoryError])
+def test_training_that_is_interrupted_changes_nothing(
+    interruption: type[BaseException], unchanged: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In its second epoch, when parameters have moved; whoever pressed Ctrl-C in a notebook goes on with what was there."""
+    recommender, epochs = filled(), []
+
+    def interrupted(*args: object) -> int:
+        epochs.append(len(epochs))
+        if len(epochs) == 2:
+            raise interruption
+        return learn_epoch(*args)
+
+    monkeypatch.setattr("coldstream.training.learn_epoch", interrupted)
+    new = [Event("a new user", f"a new item {n}", None, {"weather": "new"}) for n in range(5)]
+    unchanged(recommender, interruption, lambda: recommender.train(stream(20) + new, epochs=3))
+    assert len(epochs) == 2
+    monkeypatch.undo()
+    recommender.train(stream(20), epochs=1)
+
+
+def test_cross_features_that_are_found_are_joined_now_and_then_to_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thousands of small arrays weigh much, so they become one every so often: it must not show."""
+    states = []
+    for many in (1024, 7, 1):
+        monkeypatch.setattr("coldstream.training._Found._MANY", many)
+        recommender = Recommender(Schema(item=[Id(), Follows(), Together(), Again()]), seed=1, factors=3, negatives=3)
+        recommender.train(stream(40), epochs=2)
+        states.append(bits(recommender))
+    assert states[0] == states[1] == states[2]

@@ -56,7 +56,8 @@ def checked_time(value: object) -> float | None:
     value = plain(value)
     if isinstance(value, datetime):
         if value.utcoffset() is None:
-            raise InvalidInput(f"time must carry its time zone, got {shown(value)}; use datetime.now(timezone.utc)")
+            remedy = "write .replace(tzinfo=timezone.utc) behind it if it is in UTC, .astimezone() if it is local time"
+            raise InvalidInput(f"time must carry its time zone, got {shown(value)}; {remedy}")
         return value.timestamp()
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < LATEST:
         raise InvalidInput(f"time must be seconds since 1970 (a finite number) or a datetime, got {shown(value)}")

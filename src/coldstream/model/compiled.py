@@ -2,10 +2,13 @@
 
 import hashlib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
+
+from coldstream.model.code_cache import cached
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -17,13 +20,12 @@ _EXACT = False
 
 def kernel(function: Function) -> Function:
     """Compile with IEEE arithmetic in the order written: what learns gives the same bits wherever it runs."""
-    return cast(Function, _stamped(numba.njit(nogil=True, cache=True, error_model="numpy", fastmath=_EXACT)(function)))
+    return cast(Function, _compiled(function, _EXACT))
 
 
 def scan_kernel(function: Function) -> Function:
     """Compile with reordered sums: what only reads may trade the last bit for vector instructions."""
-    compiled = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath=_FAST)(function)
-    return cast(Function, _stamped(compiled))
+    return cast(Function, _compiled(function, _FAST))
 
 
 def inlined(function: Function) -> Function:
@@ -50,6 +52,10 @@ def unchecked_entry(function: Function) -> Function:
         return result
 
     return cast(Function, call)
+
+
+def _compiled(function: Function, fastmath: object) -> Any:
+    return _stamped(cached(partial(numba.njit, function, nogil=True, error_model="numpy", fastmath=fastmath)))
 
 
 def _stamped(compiled: Any) -> Any:

@@ -1,6 +1,10 @@
 """The incremental factorization machine."""
 
+import math
+import re
+import warnings
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -22,6 +26,12 @@ from coldstream.model.parameters import Parameters
 from coldstream.model.shapes import OPTIMIZERS, PAIRS, REGULARIZATIONS, Candidates, UpdateRule
 from coldstream.snapshot import NOT_WHAT_IT_SHOULD_BE, read_snapshot, write_snapshot
 
+LARGEST_NUMBER = 10.0
+"""The largest number that `learn_one` takes as a feature's value: two of them make a pair a hundred times as loud as one."""
+LARGEST_TARGET = 100.0
+"""The largest target it takes: a step of AdaGrad moves a prediction by tenths, so beyond this it would not arrive."""
+
+_NAMES_OF_IDS = re.compile(r"(?:^|_)(?:id|user|item)$|[a-z](?:Id|ID)$")
 _NOTHING = Candidates(np.zeros(2, np.int32), sparse([], []))
 
 
@@ -30,6 +40,9 @@ class FactorizationMachine:
 
     Static and incremental matrix factorization and factorization machines are configurations of it: of a `preset` with some
     `hyperparameters` changed. The `seed` is what all first vectors follow from; a `vocabulary` may be shared with others.
+
+    Numbers are quantities, to be scaled to about 1; one beyond 10, and a target beyond 100, is refused. An id is a string,
+    also where it is written in digits.
 
     >>> machine = FactorizationMachine("predictor", seed=7, factors=4, learning_rate=0.2)
     >>> for _ in range(100):
@@ -53,6 +66,11 @@ class FactorizationMachine:
         self.rule = rule_of(self.hyperparameters)
         self.samples = 0
         """How many samples were learned."""
+
+    def __repr__(self) -> str:
+        h, vocabulary = self.hyperparameters, self.vocabulary
+        known = f"{self.samples:,} samples, {vocabulary.features():,} features in {len(vocabulary.fields):,} fields"
+        return f"<FactorizationMachine: {known}; loss={h.loss!r}, factors={h.factors}, seed={self.seed}>"
 
     # On dictionaries of features
 
@@ -93,6 +111,8 @@ class FactorizationMachine:
     def load(cls, path: str | Path) -> "FactorizationMachine":
         """The machine that `save` wrote to `path`."""
         document, arrays = read_snapshot(path)
+        if "schema" in document:
+            raise InvalidSnapshot(f"snapshot {str(path)!r} holds a Recommender; load it with Recommender.load")
         try:
             hyperparameters = Hyperparameters.from_document(document["hyperparameters"])
             machine = cls(hyperparameters, document["seed"], Vocabulary.from_document(document["vocabulary"]))
@@ -126,16 +146,17 @@ class FactorizationMachine:
 
     def fold(self, x: Sparse) -> tuple[float, Floats]:
         """One side of x as one bias and one vector: scores add up from parts as Σ biases + Σ products of vectors."""
+        x = self._checked_vector(x)
         total = np.empty(self.hyperparameters.factors, np.float32)
         return fold(self.parameters.theta, self.rule.pairs, x, total), total
 
     def predict(self, x: Sparse) -> float:
         """ŷ(x), the score of a plain sample."""
-        return float(predict(self.parameters.theta, self.rule.pairs, x))
+        return float(predict(self.parameters.theta, self.rule.pairs, self._checked_vector(x)))
 
     def learn(self, x: Sparse, y: float = 1.0) -> None:
         """Learn that x came with y: predict, adapt λ, update Θ; or raise `Diverged` with nothing changed."""
-        own = self.parameters
+        own, x = self.parameters, self._checked_vector(x)
         own.make_room(len(x.column))
         if not learn(own.rows, own.optimizer, self.rule, x, _NOTHING, y, self.samples):
             raise Diverged(self.divergence(f"sample with target {y:g}"))
@@ -160,6 +181,14 @@ class FactorizationMachine:
             message = "pairs must be 'j>i' or 'j>=i' for plain samples, got 'across'"
             raise InvalidInput(f"{message}, which needs the two sides of a recommendation")
 
+    def _checked_vector(self, x: object) -> Sparse:
+        """A sparse vector of columns that there are: kernels trust what they index with."""
+        if not isinstance(x, Sparse):
+            raise InvalidInput(f"x must be a sparse vector of columns, got {shown(x)}; features by name go to predict_one")
+        if len(x.column) and not 0 <= x.column.min() <= x.column.max() < self.parameters.columns:
+            raise InvalidInput(f"x must have columns below {self.parameters.columns}, got {shown(x.column.tolist())}")
+        return x
+
     def _checked_target(self, y: object) -> float:
         loss = self.hyperparameters.loss
         if loss in ("softmax", "bpr"):
@@ -169,6 +198,10 @@ class FactorizationMachine:
             raise InvalidInput(f"y must be a finite number, got {shown(y)}")
         if loss == "logistic" and not 0 <= y <= 1:
             raise InvalidInput(f"y must be between 0 and 1 under the logistic loss, got {shown(y)}; map classes to 0 and 1")
+        if abs(y) > LARGEST_TARGET:
+            message = f"y must be from -{LARGEST_TARGET:g} to {LARGEST_TARGET:g}, got {shown(y)}"
+            size = f"{_power_of_ten(y):g}"
+            raise InvalidInput(f"{message}; learn y / {size}, and multiply what predict_one returns by {size}")
         return float(y)
 
 
@@ -202,6 +235,26 @@ def rule_of(hyperparameters: Hyperparameters) -> UpdateRule:
     )
 
 
+def _check_quantity(name: str, value: float) -> None:
+    if abs(value) > LARGEST_NUMBER and value not in (math.inf, -math.inf):
+        message = f"x: {name} must be a number from -{LARGEST_NUMBER:g} to {LARGEST_NUMBER:g}, got {shown(value)}"
+        remedy = f"scale a quantity to about 1, as in value / {_power_of_ten(value):g}, and give an id as a string"
+        raise InvalidInput(f"{message}; {remedy}")
+    if _named_like_an_id(name) and value == round(value):
+        message = f"x: {name} is a number and so a quantity; if it is an id, give it as a string, str(value)"
+        warnings.warn(message, UserWarning, stacklevel=4)
+
+
+def _power_of_ten(value: float) -> float:
+    """What to divide by, so that about 1 is left."""
+    return float(10 ** math.floor(math.log10(abs(value))))
+
+
+@lru_cache(maxsize=1024)
+def _named_like_an_id(name: str) -> bool:
+    return _NAMES_OF_IDS.search(name) is not None
+
+
 def _described(x: object) -> list[tuple[str, str, float]]:
     if not isinstance(x, Mapping):
         raise InvalidInput(f"x must be a mapping from feature to value, got {shown(x)}")
@@ -217,6 +270,8 @@ def _described(x: object) -> list[tuple[str, str, float]]:
             kind = Categories
         elif isinstance(value, bool):
             value = float(value)
+        elif isinstance(value, int | float):
+            _check_quantity(name, value)
         # A number's only feature has no label; "=" keeps the empty category apart from it.
         mark = "" if kind is Number else "="
         described += [(name, mark + label, weight) for label, weight in kind(name).features("x", value)]

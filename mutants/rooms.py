@@ -1,0 +1,71 @@
+"""The rooms that are mutated, and the tests that have to notice: a room's own first, because one that fails is enough."""
+
+from pathlib import Path
+
+_EARLY = (
+    "tests/unit/test_recommender.py",
+    "tests/unit/test_scan.py",
+    "tests/unit/test_many_at_once.py",
+    "tests/unit/test_review.py",
+    "tests/unit/test_bad_input.py",
+)
+"""Those of the library that notice most, before all others that lie beside them."""
+_NOT_OF_THE_LIBRARY = {"test_docs.py", "test_files.py", "test_mutations.py", "test_public_surface.py", "test_simulate.py"}
+_SERVED = (
+    "tests/unit/runtime",
+    "tests/unit/service",
+    "tests/contracts/test_stores.py",
+    "tests/unit/storage",
+    "tests/end_to_end/test_restarts.py",
+    "tests/end_to_end/test_durability.py",
+    "tests/end_to_end/test_outages.py",
+    "tests/end_to_end/test_openapi.py",
+    "tests/end_to_end/test_guide.py",
+)
+
+TESTS: dict[str, tuple[str, ...]] = {
+    "model": (
+        "tests/unit/test_keyed_random.py",
+        "tests/kernels/test_finite_differences.py",
+        "tests/kernels/test_twin.py",
+        "tests/unit/test_general_predictor.py",
+        "tests/kernels",
+        "tests/unit/test_code_cache.py",
+    ),
+    "catalogue": (
+        "tests/unit/test_combinations.py",
+        "tests/unit/test_scan_order.py",
+        "tests/kernels/test_negatives.py",
+    ),
+    "scoring": ("tests/unit/test_scan_order.py", "tests/contracts/test_scorers.py"),
+    "features": ("tests/unit/test_schema.py", "tests/unit/test_vocabulary.py"),
+    "recommender": ("tests/unit/test_training.py", "tests/unit/test_encoded_user.py"),
+    "runtime": _SERVED,
+    "storage": ("tests/contracts/test_stores.py", "tests/unit/storage", *_SERVED),
+    "service": ("tests/unit/service", *_SERVED),
+}
+"""By room. `model` holds the kernels; `recommender` is all that stands beside the rooms and joins them."""
+
+_JOINING = ("shared_model.py", "user_states.py", "training.py", "learning.py", "inspection.py", "recommender.py")
+_LEFT_OUT = {
+    "src/coldstream/model/reference.py",  # the twin: it is what kernels are tested with
+    "src/coldstream/service/examples.py",  # what the documentation shows
+}
+
+
+def sources(root: Path, room: str) -> list[str]:
+    """The files of a room, as paths below the root."""
+    package = root / "src/coldstream"
+    files = [package / name for name in _JOINING] if room == "recommender" else sorted((package / room).glob("*.py"))
+    found = [file.relative_to(root).as_posix() for file in files if file.exists()]
+    return [path for path in found if path not in _LEFT_OUT]
+
+
+def covering(root: Path, room: str) -> list[str]:
+    """The tests of a room, each once: its own, and for a room of the library all that lie beside them."""
+    own = list(TESTS[room])
+    if not set(_SERVED) <= set(own):
+        beside = [f"tests/unit/{path.name}" for path in sorted((root / "tests/unit").glob("test_*.py"))]
+        own += [*_EARLY, *(path for path in beside if Path(path).name not in _NOT_OF_THE_LIBRARY)]
+        own += ["tests/properties/test_catalogue.py"]
+    return [path for path in dict.fromkeys(own) if (root / path).exists()]

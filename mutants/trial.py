@@ -1,0 +1,176 @@
+"""A trial: one mutant, in a copy of the tree, against the tests that should notice it.
+
+A mutant is code that nobody wrote, so it gets limits: of memory, of time per test and in all, of the size of its files. What
+it started is ended with it, also what began a session of its own.
+"""
+
+import ctypes
+import hashlib
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from mutations import Mutation
+
+MEMORY = 12 * 2**30
+"""Bytes of address space that a mutant may have."""
+LARGEST_FILE = 2**30
+CPU_SECONDS = 900
+"""Of one process: what runs in circles is ended by what it uses, so that a busy machine makes no mutant fail."""
+SECONDS_PER_TEST = 1200
+"""A test that takes longer than this waits for what does not come."""
+SECONDS = 3600
+_SUBREAPER = 36  # prctl: orphans of what we start become ours, so that they can be ended
+
+KILLED, SURVIVED, TIMED_OUT = "killed", "survived", "timed out"
+_LEFT_BEHIND = (".git", ".venv", "__pycache__", ".hypothesis", ".pytest_cache", ".mypy_cache", ".ruff_cache")
+
+
+class Outcome(NamedTuple):
+    """What became of a mutant, and which test it was."""
+
+    verdict: str
+    by: str
+    seconds: float
+
+
+class Workshop:
+    """A copy of the tree in a folder of its own, in which one file at a time is another. Its caches are kept."""
+
+    def __init__(self, root: Path, folder: Path) -> None:
+        self._tree, self._folder, self._known = folder / "tree", folder, folder / "machine-code"
+        shutil.rmtree(self._tree, ignore_errors=True)
+        shutil.copytree(root, self._tree, ignore=shutil.ignore_patterns(*_LEFT_BEHIND, folder.name))
+        (folder / "tmp").mkdir(exist_ok=True)
+        ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
+        self._pin_the_stamp()
+        self._witnesses: set[str] = set()
+
+    def _pin_the_stamp(self) -> None:
+        """Let cached machine code hold although another source has changed: whether it does is decided here."""
+        file, sources = self._tree / "src/coldstream/model/compiled.py", sorted((self._tree / "src").rglob("*.py"))
+        digest = hashlib.blake2b(b"".join(path.read_bytes() for path in sources), digest_size=16).hexdigest()
+        stamp, source = "_SOURCES = _digest_of_sources()", file.read_text()
+        if source.count(stamp) != 1:
+            raise SystemExit(f"{file} has no line {stamp!r} to pin; change _pin_the_stamp with it")
+        file.write_text(source.replace(stamp, f'_SOURCES = "{digest}"'))
+
+    def trial(self, mutation: Mutation, tests: list[str]) -> Outcome:
+        """The tests on a mutant. A test that fails without the mutation too is no witness of it, and ends everything."""
+        file = self._tree / mutation.path
+        source = file.read_text()
+        with self._cache(mutation.compiled) as cache:
+            try:
+                file.write_text(mutation.applied(source))
+                outcome = self._run(tests, cache)
+            finally:
+                file.write_text(source)
+        witness = outcome.by.partition(" ")[2]
+        if outcome.verdict == KILLED and witness and witness not in self._witnesses:
+            without = self._run([witness], self._known)
+            if without.verdict != SURVIVED:
+                raise SystemExit(f"{witness} fails without a mutation too: {without.by}")
+            self._witnesses.add(witness)
+        return outcome
+
+    @contextmanager
+    def _cache(self, compiled: bool) -> Iterator[Path]:
+        if not compiled:
+            yield self._known
+            return
+        passing = self._folder / "passing-cache"
+        try:
+            yield passing
+        finally:
+            shutil.rmtree(passing, ignore_errors=True)
+
+    def _run(self, tests: list[str], cache: Path) -> Outcome:
+        began = time.monotonic()
+        stop = ["-o", f"faulthandler_timeout={SECONDS_PER_TEST}", "-o", "faulthandler_exit_on_timeout=true"]
+        quiet = ["-x", "-rfE", "--no-header", "--tb=no", "-p", "no:cacheprovider"]
+        environment = os.environ | {
+            "PYTHONPATH": str(self._tree / "src"),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "NUMBA_CACHE_DIR": str(cache),
+            "TMPDIR": str(self._folder / "tmp"),
+            "CI": "1",  # Hypothesis tries the same examples every time
+        }
+        process = subprocess.Popen(
+            [sys.executable, "-m", "pytest", *quiet, *stop, *tests],
+            cwd=self._tree,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+            preexec_fn=_limit,
+        )
+        try:
+            said, _ = process.communicate(timeout=SECONDS)
+            code = process.returncode
+        except subprocess.TimeoutExpired:
+            said, code = "", None
+        finally:
+            _end_all()
+            _empty(self._folder / "tmp")
+        seconds = time.monotonic() - began
+        if code in (4, 5):  # what pytest says where it was asked wrongly
+            raise SystemExit(f"pytest could not run {' '.join(tests)}:\n{said}")
+        if code in (None, -signal.SIGXCPU, -signal.SIGKILL) or "Timeout (" in said:
+            return Outcome(TIMED_OUT, "", seconds)
+        failed = [line for line in said.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+        return Outcome(KILLED if code else SURVIVED, failed[0].split(" - ")[0] if failed else "", seconds)
+
+
+def _limit() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS + 5))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (LARGEST_FILE, LARGEST_FILE))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _end_all() -> None:
+    """End all that a trial has started, which is all that descends from this process, and what its databases leave."""
+    left: set[Path] = set()
+    while descendants := _descendants(os.getpid()):
+        for pid in descendants:
+            with suppress(OSError):
+                left.add(Path(os.readlink(f"/proc/{pid}/cwd")))
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        with suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        time.sleep(0.01)
+    for folder in left:  # a PostgreSQL server works in its data, in a folder that tests/postgres_server.py has made
+        if folder.parent.name.startswith("coldstream-postgres-"):
+            shutil.rmtree(folder.parent, ignore_errors=True)
+
+
+def _descendants(pid: int) -> list[int]:
+    parents = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            with suppress(OSError):
+                parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+    found, new = [], {pid}
+    while new := {child for child, parent in parents.items() if parent in new}:
+        found += sorted(new)
+    return found
+
+
+def _empty(folder: Path) -> None:
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)

@@ -1,0 +1,89 @@
+"""A read-only installation without a writable home can be imported and used."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import coldstream
+
+USE = """
+import warnings
+with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter("always")
+    import coldstream
+    from coldstream.model.losses import sigmoid
+    half = sigmoid(0.0)
+import numba
+print(half, numba.config.CACHE_DIR or "as it was")
+for one in said:
+    print(one.category.__name__, one.message)
+"""
+
+
+@pytest.fixture(scope="module")
+def installation(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy in which nothing can be kept beside the sources, not even by root: a file is where the folder would be."""
+    folder = tmp_path_factory.mktemp("read-only")
+    source = Path(coldstream.__file__).parent
+    shutil.copytree(source, folder / "coldstream", ignore=shutil.ignore_patterns("__pycache__"))
+    for path in [folder / "coldstream", *(folder / "coldstream").rglob("*/")]:
+        if path.is_dir():
+            (path / "__pycache__").write_text("in the way")
+    return folder
+
+
+def used(installation: Path, temporary: Path, **changes: str) -> list[str]:
+    left_out = ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "PYTHONWARNINGS")
+    environment = {name: value for name, value in os.environ.items() if name not in left_out}
+    environment |= {"PYTHONPATH": str(installation), "HOME": "/proc/nobody", "TMPDIR": str(temporary)} | changes
+    ran = subprocess.run([sys.executable, "-c", USE], env=environment, capture_output=True, text=True, timeout=600)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout.splitlines()
+
+
+def kept(folder: Path) -> list[str]:
+    return [path.name for path in folder.rglob("losses.sigmoid*.nbi")]
+
+
+def test_code_is_kept_among_the_temporary_files_and_that_is_said_once(installation: Path, tmp_path: Path) -> None:
+    first, *said = used(installation, tmp_path)
+    assert first == "0.5 as it was"
+    own = tmp_path / f"coldstream-machine-code-{os.getuid()}"
+    assert len(said) == 1
+    assert said[0].startswith(f"RuntimeWarning machine code is kept in {str(own)!r}, because neither the installation nor")
+    assert said[0].endswith("set NUMBA_CACHE_DIR to a folder that can be written")
+    assert len(kept(own)) == 1
+    assert own.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("trap", ["writable by others", "a file", "a link"])
+def test_a_folder_that_is_not_ours_alone_is_not_used(trap: str, installation: Path, tmp_path: Path) -> None:
+    """Whoever can write there could have us run anything."""
+    temporary, elsewhere = tmp_path / "tmp", tmp_path / "elsewhere"
+    temporary.mkdir()
+    elsewhere.mkdir(mode=0o700)
+    own = temporary / f"coldstream-machine-code-{os.getuid()}"
+    if trap == "writable by others":
+        own.mkdir()
+        own.chmod(0o777)
+    elif trap == "a file":
+        own.write_text("")
+    else:
+        own.symlink_to(elsewhere)
+    first, *said = used(installation, temporary)
+    assert first == "0.5 as it was"
+    assert len(said) == 1
+    assert said[0].startswith("RuntimeWarning machine code cannot be kept anywhere: every start compiles it again")
+    assert kept(tmp_path) == []
+
+
+def test_the_folder_that_numba_was_told_is_used_and_nothing_is_said(installation: Path, tmp_path: Path) -> None:
+    told, temporary = tmp_path / "told", tmp_path / "tmp"
+    temporary.mkdir()
+    assert used(installation, temporary, NUMBA_CACHE_DIR=str(told)) == [f"0.5 {told}"]
+    assert len(kept(told)) == 1
+    assert list(temporary.iterdir()) == []
