@@ -98,7 +98,7 @@ def _ensure(rows: PairRows, used: int, row: int, length: int) -> int:
         rows.item[used + n] = rows.item[start + n]
         rows.users[used + n] = rows.users[start + n]
     rows.start[row], rows.room[row] = used, room
-    return used + room
+    return int(used + room)
 
 
 @kernel
@@ -119,4 +119,4 @@ def _count(rows: PairRows, row: int, item: int) -> int:
         rows.item[low], rows.users[low] = item, 0
         rows.length[row] += 1
     rows.users[low] += 1
-    return rows.users[low]
+    return int(rows.users[low])
