@@ -24,6 +24,8 @@ from coldstream.model.factorization_machine import FactorizationMachine
 from coldstream.recommender import Recommendation, Recommender
 from coldstream.scoring.ranking import Rank
 
+__version__ = "0.1.0"
+
 __all__ = [
     "Again",
     "Categories",

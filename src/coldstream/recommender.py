@@ -78,6 +78,12 @@ class Recommender:
 
     # What is known
 
+    def __repr__(self) -> str:
+        size = self.size
+        return (
+            f"<Recommender: {size.users:,} users, {size.items:,} items, {self.events:,} events, {size.features:,} features>"
+        )
+
     @property
     def schema(self) -> Schema:
         """The fields in use: those declared, those the preset added, and context fields admitted on the way."""

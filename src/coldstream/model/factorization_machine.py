@@ -56,6 +56,10 @@ class FactorizationMachine:
 
     # On dictionaries of features
 
+    def __repr__(self) -> str:
+        loss, features = self.hyperparameters.loss, self.vocabulary.features()
+        return f"<FactorizationMachine: {loss} loss, {features:,} features, {self.samples:,} samples>"
+
     def predict_one(self, x: Mapping[str, Any]) -> float:
         """The expected target of x: a number, or a probability under the logistic loss. Unknown features count as absent."""
         self._require_samples()
