@@ -1,7 +1,5 @@
 """coldstream: an online, context-aware item recommender that learns from every interaction the moment it happens."""
 
-from importlib.metadata import PackageNotFoundError, version
-
 from coldstream.config import Hyperparameters
 from coldstream.errors import ColdstreamError, Diverged, InvalidInput, InvalidSchema, InvalidSnapshot, UnknownId
 from coldstream.events.event import Event
@@ -26,10 +24,7 @@ from coldstream.model.factorization_machine import FactorizationMachine
 from coldstream.recommender import Recommendation, Recommender
 from coldstream.scoring.ranking import Rank
 
-try:
-    __version__ = version("coldstream")
-except PackageNotFoundError:  # sources on the path that nobody installed
-    __version__ = "0+unknown"
+__version__ = "0.1.0"
 
 __all__ = [
     "Again",

@@ -25,6 +25,18 @@ class InvalidInput(ColdstreamError, ValueError):
     """Which part of a record it is about, where that is known: `context.device`, `attributes.price`."""
 
 
+class MisreadFile(InvalidInput):
+    """A file that is not what it was taken for. An argument says it otherwise, or on the command line an option."""
+
+    def __init__(self, problem: str, advice: str, argument: str, value: str) -> None:
+        super().__init__(problem, advice, argument, value)  # what it is made from again in another process
+        self.problem, self.advice, self.argument, self.value = problem, advice, argument, value
+
+    def __str__(self) -> str:
+        given = f"{{{self.value!r}: …}}" if self.argument == "columns" else repr(self.value)
+        return f"{self.problem}; {self.advice} with {self.argument}={given}"
+
+
 class InvalidSchema(InvalidInput):
     """A schema that contradicts itself or names a kind that does not exist."""
 

@@ -1,7 +1,7 @@
 """Bad input gets one clear error that names the field, the value and the remedy, and nothing changes."""
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 
 import pytest
 from test_recommender import SCHEMA, filled
@@ -78,6 +78,12 @@ CASES: list[tuple[Callable[[Recommender], object], list[str]]] = [
     (lambda r: r.put_item("b7", {"price": 1e200}), ["item 'b7': price", "1e+200", "declare low and high"]),
     (lambda r: r.recommend("u1", time=NAN), ["time", "nan"]),
     (lambda r: Event("u", "i", INF), ["time", "inf"]),
+    (lambda r: Event("u", "i", 1_700_000_000_000), ["time", "1700000000000", "milliseconds, divide it by 1000"]),
+    (lambda r: Event("u", "i", 1.7e12), ["time", "1700000000000.0", "milliseconds, divide it by 1000"]),
+    (lambda r: Event("u", "i", 10**400), ["time", "convert it to seconds since 1970"]),
+    (lambda r: Event("u", "i", -3e9), ["time", "-3000000000.0", "from the years 1900 to 2200"]),
+    (lambda r: Event("u", "i", datetime(2300, 1, 1, tzinfo=UTC)), ["time", "datetime.datetime(2300", "its year"]),
+    (lambda r: r.recommend("u1", time=1.7e12), ["time", "milliseconds, divide it by 1000"]),
     # empty id
     (lambda r: r.put_user(""), ["user id", "empty"]),
     (lambda r: r.put_item(""), ["item id", "empty"]),

@@ -4,12 +4,12 @@ import math
 
 import numpy as np
 
-from coldstream.arrays import Doubles, Floats, Longs, grown
+from coldstream.arrays import Doubles, Longs, grown
+from coldstream.baselines.pair_counts import PairCounts, PairRows
 from coldstream.baselines.parameter import checked_number
 from coldstream.baselines.recent_popularity import DecayedPopularity
-from coldstream.baselines.square import grown_square
 from coldstream.baselines.user_past import UserPast
-from coldstream.model.compiled import scan_kernel
+from coldstream.model.compiled import kernel
 
 TIE = 1e-7
 """Scores that differ by less count as equal: rounding may do that, and no two counts do."""
@@ -26,12 +26,12 @@ class ItemKnn:
         self._shrinkage = checked_number("shrinkage", shrinkage)
         self._recency = checked_number("recency", recency)
         self._popularity = DecayedPopularity()
-        self._counts: Floats = np.empty((0, 0), np.float32)
+        self._counts = PairCounts()
         self._roots: Doubles = np.empty(0, np.float64)
         self._items = 0
 
     def grow(self, items: int, /) -> None:
-        self._counts = grown_square("item-knn", self._counts, items)
+        self._counts.grow(items)
         # An item that nobody had is similar to nothing, whatever its count is divided by but 0.
         self._roots = grown(self._roots, items, 1.0)
         self._popularity.grow(items)
@@ -39,25 +39,23 @@ class ItemKnn:
 
     def scores(self, past: UserPast, /) -> Doubles:
         roots = self._roots[: self._items]
-        scores = _similarities(self._counts, roots, past.distinct, past.weights(self._recency), self._shrinkage)
+        scores = _similarities(self._counts.rows, roots, past.distinct, past.weights(self._recency), self._shrinkage)
         scores += self._popularity.standings(below=TIE)
         return scores
 
     def learn(self, past: UserPast, item: int, /) -> None:
         if item not in past:
-            had = past.distinct
-            self._counts[had, item] += 1
-            self._counts[item, had] += 1
-            self._counts[item, item] += 1
-            self._roots[item] = math.sqrt(self._counts[item, item])
+            self._roots[item] = math.sqrt(self._counts.add(past.distinct, item))
         self._popularity.learn(past, item)
 
 
-@scan_kernel
-def _similarities(counts: Floats, roots: Doubles, had: Longs, weights: Doubles, shrinkage: float) -> Doubles:
+@kernel
+def _similarities(counts: PairRows, roots: Doubles, had: Longs, weights: Doubles, shrinkage: float) -> Doubles:
+    """The sums, in the order of what the user had: the bits of a sum over a square, whose other places would add 0."""
     total = np.zeros(len(roots), np.float64)
     for h in range(len(had)):
-        row, root, weight = counts[had[h]], roots[had[h]], weights[h]
-        for item in range(len(roots)):
-            total[item] += weight * row[item] / (root * roots[item] + shrinkage)
+        root, weight, start = roots[had[h]], weights[h], counts.start[had[h]]
+        for place in range(start, start + counts.length[had[h]]):
+            item = counts.item[place]
+            total[item] += weight * counts.users[place] / (root * roots[item] + shrinkage)
     return total

@@ -3,26 +3,34 @@
 import argparse
 import importlib
 import sys
-from collections.abc import Sequence
-from importlib.metadata import version
+from collections.abc import Mapping, Sequence
+from shlex import quote
+from typing import NamedTuple
 
-from coldstream.errors import ColdstreamError
+from coldstream import __version__
+from coldstream.errors import ColdstreamError, MisreadFile
 
 INTERRUPTED = 130
 """What a shell expects of a command that was stopped with Ctrl-C."""
 
 
-EXTRA_OF = {
-    "demo": "service",
-    "serve": "service",
-    "verify": "service",
-    "keys": "service",
-    "datasets": "evaluation",
-    "evaluate": "evaluation",
-    "paper": "evaluation",
-    "tune": "evaluation",
+class Command(NamedTuple):
+    """A command as the list of all shows it, and the extra that brings its libraries."""
+
+    extra: str
+    summary: str
+
+
+COMMANDS: Mapping[str, Command] = {
+    "demo": Command("service", "watch it learn: the service, a simulated audience, and a live page"),
+    "serve": Command("service", "the service: recommend, observe, learn over HTTP"),
+    "verify": Command("service", "replay a service's log and compare it with its snapshots"),
+    "keys": Command("service", "the API keys of the service: add one, list them, remove one"),
+    "datasets": Command("evaluation", "the data sets known by name: list them, find them, fetch them"),
+    "evaluate": Command("evaluation", "any methods on any stream: test, then learn"),
+    "paper": Command("evaluation", "the paper's experiment: 4 methods, 2 data sets, 5 trials, beside what was published"),
+    "tune": Command("evaluation", "search hyperparameters on the first 30 %% of a stream, and print the best as TOML"),
 }
-"""The commands, and the extra that brings the libraries of each."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -32,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         args = _parser(given).parse_args(given)
         return int(args.run(args))
     except ColdstreamError as error:
-        print(f"coldstream: {error}", file=sys.stderr)
+        print(f"coldstream: {_worded(error)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("coldstream: interrupted; no file was left half-written", file=sys.stderr)
@@ -43,14 +51,27 @@ def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="coldstream", description="An online, context-aware item recommender that learns from every interaction."
     )
-    parser.add_argument("--version", action="version", version=f"coldstream {version('coldstream')}")
+    parser.add_argument("--version", action="version", version=f"coldstream {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    # Others than the one that was asked for bring libraries that take a second to load, or are not installed.
-    wanted = [name for name in EXTRA_OF if name in given[:1]] or list(EXTRA_OF)
-    for name in wanted:
-        try:
-            importlib.import_module(f"coldstream.cli.{name}").add_to(commands)
-        except ModuleNotFoundError as error:
-            message = f"{error.name} is not installed; `coldstream {name}` needs it"
-            raise ColdstreamError(f"{message}: pip install 'coldstream[{EXTRA_OF[name]}]'") from error
+    name = given[0] if given else ""
+    if name not in COMMANDS:
+        # Their libraries take a second to load, or are not installed: the list of all does without them.
+        for other, command in COMMANDS.items():
+            commands.add_parser(other, help=command.summary)
+        return parser
+    try:
+        importlib.import_module(f"coldstream.cli.{name}").add_to(commands)
+    except ModuleNotFoundError as error:
+        message = f"{error.name} is not installed; `coldstream {name}` needs it"
+        raise ColdstreamError(f"{message}: pip install 'coldstream[{COMMANDS[name].extra}]'") from error
     return parser
+
+
+def _worded(error: ColdstreamError) -> str:
+    """An error in the words of the command line, where a library's remedy is an argument in Python."""
+    if isinstance(error, MisreadFile):
+        option = (
+            f"--column {error.value}=NAME" if error.argument == "columns" else f"--{error.argument} {quote(error.value)}"
+        )
+        return f"{error.problem}; {error.advice} with {option}"
+    return str(error)

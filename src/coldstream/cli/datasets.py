@@ -9,7 +9,7 @@ from coldstream.events import datasets
 
 def add_to(commands: Any) -> None:
     """Declare the command."""
-    parser = commands.add_parser("datasets", help="the data sets known by name: list them, find them, fetch them")
+    parser = commands.add_parser("datasets")
     actions = parser.add_subparsers(required=True, metavar="ACTION")
     actions.add_parser("list", help="all of them, and where each was found").set_defaults(run=_list)
     for name, run, text in (

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import signal
 import subprocess
 import sys
 import tempfile
@@ -12,7 +11,8 @@ from pathlib import Path
 from threading import Thread
 from typing import IO, Any
 
-from coldstream.cli.options import whole
+from coldstream.cli.children import Stopped, end_child, start_child, stoppable
+from coldstream.cli.numbers import whole
 from coldstream.demo.audience import Audience, HttpClient
 from coldstream.demo.scenarios import SCENARIOS, Scenario
 from coldstream.errors import ColdstreamError, Unavailable
@@ -25,7 +25,6 @@ def add_to(commands: Any) -> None:
     known = "\n".join(f"  {name:12}{scenario.about}" for name, scenario in SCENARIOS.items())
     parser = commands.add_parser(
         "demo",
-        help="watch it learn: the service, a simulated audience, and a live page",
         description="Starts the service and an audience. Ctrl-C stops both; starting again goes on where it was.",
         epilog=f"scenarios:\n{known}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -41,7 +40,11 @@ def add_to(commands: Any) -> None:
 
 def _run(args: argparse.Namespace) -> int:
     scenario: Scenario = SCENARIOS[args.scenario]
-    return _headless(args, scenario) if args.headless else _watch(args, scenario)
+    try:
+        with stoppable():
+            return _headless(args, scenario) if args.headless else _watch(args, scenario)
+    except Stopped as stopped:
+        return stopped.status
 
 
 def _watch(args: argparse.Namespace, scenario: Scenario) -> int:
@@ -52,15 +55,14 @@ def _watch(args: argparse.Namespace, scenario: Scenario) -> int:
         print(f"\n  watch it learn:  http://{HOST}:{port}/\n", flush=True)
         print(f"Ctrl-C stops it; starting again goes on where it was. It is kept in {data}", flush=True)
         command = (sys.executable, "-m", "coldstream.demo", HOST, str(port), args.scenario, str(args.speed))
-        audience = subprocess.Popen(command, start_new_session=True)
+        audience = start_child(command)
         try:
             if server.wait():
                 raise Unavailable(f"the service has ended; {data / 'service.log'} says more, and starting again goes on")
         except KeyboardInterrupt:
             print("\nstopping", flush=True)
         finally:
-            audience.terminate()
-            audience.wait()
+            end_child(audience)
     return 0
 
 
@@ -91,8 +93,7 @@ def _served(scenario: Scenario, data: Path, port: int, *flags: object) -> Iterat
         schema.write_text(scenario.schema().toml(), encoding="utf-8")
     arguments = ("--schema", schema, "--data", data, "--port", port, *flags)
     command = [sys.executable, "-m", "coldstream", "serve", *map(str, arguments)]
-    # In a session of its own Ctrl-C does not reach it: the audience is to go first.
-    server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    server = start_child(command, stderr=subprocess.PIPE)
     assert server.stderr is not None
     with server, server.stderr:
         try:
@@ -100,11 +101,13 @@ def _served(scenario: Scenario, data: Path, port: int, *flags: object) -> Iterat
             # Somebody has to read on, or the server waits for it.
             reader = Thread(target=_keep, args=(server.stderr, data / "service.log"))
             reader.start()
-            yield server, port
+            try:
+                yield server, port
+            finally:
+                end_child(server)
+                reader.join()
         finally:
-            server.send_signal(signal.SIGTERM)
-            server.wait()
-        reader.join()
+            end_child(server)
 
 
 def _port_in(log: IO[str]) -> int:

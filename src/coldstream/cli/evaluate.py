@@ -4,22 +4,28 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from coldstream.cli.options import add_jobs, add_stream, source_of, whole
-from coldstream.cli.screen import ERR, show, trials_bar
-from coldstream.errors import InvalidInput
+from coldstream.cli.numbers import whole
+from coldstream.cli.options import add_jobs, add_stream, source_of
+from coldstream.cli.screen import OUT, say_notes, show, trials_bar
+from coldstream.errors import Interrupted, InvalidInput
 from coldstream.evaluation import tables
-from coldstream.evaluation.methods import METHODS, parse_method
-from coldstream.evaluation.prequential import untested
+from coldstream.evaluation.fields_in_use import fields_in_use
+from coldstream.evaluation.methods import METHODS, parse_method, schemas_in_use
+from coldstream.evaluation.prequential import Trial, untested
 from coldstream.evaluation.published import experiment
 from coldstream.evaluation.ranks import write_ranks
 from coldstream.evaluation.report import write_report
-from coldstream.evaluation.results import rows, write_rows
-from coldstream.evaluation.runs import Job, distinct, run_all
+from coldstream.evaluation.results import failed_rows, rows, write_rows
+from coldstream.evaluation.revealing import revealing_columns
+from coldstream.evaluation.runs import Failure, Job, attempt_all, check, distinct
 from coldstream.evaluation.study import Facts, Study
 from coldstream.evaluation.workload import Known, Source, loaded
 from coldstream.files import check_writable
 
 DEFAULT_METHODS = "coldstream,popularity,recent-popularity"
+
+FAILED = 1
+"""The exit status where a method failed; what the others did is shown and written."""
 
 MOST_PAIRS = 21
 """More than these, seven methods against each other, fill the screen: then the best against all others."""
@@ -30,7 +36,6 @@ def add_to(commands: Any) -> None:
     known = "\n".join(f"  {name:18}{kind.summary}" for name, kind in METHODS.items())
     parser = commands.add_parser(
         "evaluate",
-        help="any methods on any stream: test, then learn",
         description="Every event of the last 70 % is ranked before it is learned.",
         epilog=f"methods:\n{known}\n\noptions follow the name: recent-popularity:half_life=500, coldstream:factors=16",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -61,30 +66,42 @@ def _run(args: argparse.Namespace) -> int:
         check_writable(path)
     study = evaluated(source, methods, args)
     if args.json:
-        write_rows(args.json, rows(study))
+        write_rows(args.json, [*rows(study), *failed_rows(study)])
     if args.ranks:
         write_ranks(args.ranks, [study])
     if args.report:
         write_report(args.report, "Test, then learn", [study])
     _show(study)
-    return 0
+    return FAILED if study.failures else 0
 
 
 def evaluated(source: Source, methods: list[str], args: argparse.Namespace) -> Study:
     """The study of some methods on a stream."""
     workload = loaded(source)
     stream = untested(workload.stream) if args.untested else workload.stream
-    for note in workload.notes:
-        ERR.print(f"note: {note}", markup=False)
+    schemas = schemas_in_use(methods, workload)
+    revealing = revealing_columns(workload.stream) if schemas else []  # whoever knows ids alone is told nothing
+    say_notes(workload, revealing)
     settings = experiment(source.name if isinstance(source, Known) else "")
     top, window = args.top or settings.top, args.window or settings.window
     jobs = [Job(source, method, seed, top, args.untested) for method in methods for seed in range(args.seeds)]
+    check(jobs)
     with trials_bar(stream.name, len(distinct(jobs)) * len(stream.events)) as bar:
-        trials = run_all(jobs, args.jobs, bar)
-    found: dict[str, dict[int, Any]] = {method: {} for method in methods}
-    for job, trial in zip(jobs, trials, strict=True):
-        found[job.method][job.seed] = trial
-    return Study(Facts.of(stream), top, window, found)
+        outcomes = list(zip(jobs, attempt_all(jobs, args.jobs, bar), strict=True))
+    failures: dict[str, dict[int, str]] = {}
+    for job, outcome in outcomes:
+        if isinstance(outcome, Failure):
+            failures.setdefault(job.method, {})[job.seed] = outcome.reason
+    # Of a method that failed from one seed, a mean over the others would be one over those that went well.
+    found: dict[str, dict[int, Trial]] = {method: {} for method in methods if method not in failures}
+    for job, outcome in outcomes:
+        if job.method in found and isinstance(outcome, Trial):
+            found[job.method][job.seed] = outcome
+    if not found:
+        raise Interrupted("; ".join(f"{method}: {next(iter(seeds.values()))}" for method, seeds in failures.items()))
+    fields = fields_in_use(schemas, revealing)
+    warnings = [one.warning for one in revealing]
+    return Study(Facts.of(stream), top, window, found, failures=failures, fields=fields, warnings=warnings)
 
 
 def _show(study: Study) -> None:
@@ -92,11 +109,17 @@ def _show(study: Study) -> None:
     rule = "every item is a candidate" if stream.repeats else "candidates are what the user did not have yet"
     size = f"{stream.events:,} events, {stream.users:,} users, {stream.items:,} items"
     show(tables.results_table(study, metrics), f"{stream.name}: {size}; {study.tested:,} tested; {rule}")
+    if failures := tables.failures_table(study):
+        show(failures, "these methods came to no end; all others did")
     if newcomers := tables.newcomers_table(study, metrics):
         show(
             newcomers,
             "first-time users and items (a new item comes just before its first event: known items are the fairer test)",
         )
+    if fields := tables.fields_table(study):
+        show(fields, "fields in use; baselines know ids alone")
+    else:
+        OUT.print("fields in use: none but ids\n")
     show(tables.timings_table(metrics), "time; train includes compiling, where it was not done before")
     if len(study.trials) > 1:
         pairs = tables.comparisons(study, metrics)

@@ -11,7 +11,7 @@ from coldstream.service.keys import SCOPES, Keys, checked_key, drawn, hashed
 
 def add_to(commands: Any) -> None:
     """Declare the command."""
-    parser = commands.add_parser("keys", help="the API keys of the service: add one, list them, remove one")
+    parser = commands.add_parser("keys")
     actions = parser.add_subparsers(required=True, metavar="ACTION")
     add = actions.add_parser("add", help="draw a new key and print it, this once; the file keeps only its hash")
     add.add_argument("--scopes", required=True, metavar="A,B", help=f"what it may do, any of {','.join(SCOPES)}")

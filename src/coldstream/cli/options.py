@@ -4,23 +4,11 @@ import argparse
 import os
 from pathlib import Path
 
+from coldstream.cli.numbers import seed, whole
 from coldstream.errors import InvalidInput
 from coldstream.evaluation.workload import Files, Known, Source
 from coldstream.events.datasets import DATASETS
-
-
-def whole(text: str) -> int:
-    """A whole number of 1 or more."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number of 1 or more, got {text!r}")
-    return int(text)
-
-
-def seed(text: str) -> int:
-    """A whole number of 0 or more."""
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"must be a whole number of 0 or more, got {text!r}")
-    return int(text)
+from coldstream.events.readers import ROLES
 
 
 def add_stream(parser: argparse.ArgumentParser) -> None:
@@ -42,6 +30,8 @@ def add_stream(parser: argparse.ArgumentParser) -> None:
     own.add_argument("--ignore", action="append", default=[], metavar="NAME", help="a column that is not to be read")
     own.add_argument("--list", action="append", default=[], metavar="NAME", help='a column of lists, separated by "|"')
     own.add_argument("--at-least", metavar="NAME=NUMBER", help="keep the events with so much of a column: rating=4")
+    own.add_argument("--separator", metavar="X", help="what separates columns in CSV: one character, or tab (found out)")
+    own.add_argument("--encoding", metavar="NAME", help="of CSV and JSON-lines: cp1252, utf-16, … (utf-8)")
     own.add_argument(
         "--repeats",
         action=argparse.BooleanOptionalAction,
@@ -69,17 +59,19 @@ def source_of(args: argparse.Namespace) -> Source:
         args.users,
         args.items,
         args.schema,
-        tuple(_pair("--column", given) for given in args.column),
+        tuple(map(_role, args.column)),
         tuple(args.ignore),
         tuple(args.list),
         None if args.at_least is None else _threshold(args.at_least),
         args.repeats,
+        args.separator,
+        args.encoding,
     )
 
 
 def _refuse_own(args: argparse.Namespace) -> None:
     """A data set by its name brings its own files: what is said of others would be ignored."""
-    for name in ("users", "items", "schema", "column", "ignore", "list", "at_least", "repeats"):
+    for name in ("users", "items", "schema", "column", "ignore", "list", "at_least", "repeats", "separator", "encoding"):
         if getattr(args, name) not in (None, []):
             raise InvalidInput(
                 f"--{name.replace('_', '-')} is for your own files; leave it out with a data set, or use --events"
@@ -91,6 +83,13 @@ def _pair(option: str, given: str) -> tuple[str, str]:
     if not (name and equals and value):
         raise InvalidInput(f"{option} must be NAME=VALUE, got {given!r}")
     return name, value
+
+
+def _role(given: str) -> tuple[str, str]:
+    role, name = _pair("--column", given)
+    if role not in ROLES:
+        raise InvalidInput(f"--column must be {', '.join(f'{known}=NAME' for known in ROLES)}, got {given!r}")
+    return role, name
 
 
 def _threshold(given: str) -> tuple[str, float]:

@@ -4,7 +4,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from coldstream.cli.options import add_jobs, whole
+from coldstream.cli.numbers import whole
+from coldstream.cli.options import add_jobs
 from coldstream.cli.screen import OUT, show, trials_bar
 from coldstream.errors import InvalidInput
 from coldstream.evaluation import paper, tables
@@ -23,7 +24,6 @@ def add_to(commands: Any) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "paper",
-        help="the paper's experiment: 4 methods, 2 data sets, 5 trials, beside what was published",
         description="Runs Kitazawa (2016): static MF, iMF, static FM and iFM on ML-100k and on clicks.",
     )
     parser.add_argument("--out", type=Path, default=Path("paper"), metavar="DIR", help="where the files go (paper)")

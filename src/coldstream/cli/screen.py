@@ -1,7 +1,8 @@
 """What commands show: tables, and bars of progress while people wait."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from time import monotonic
 from typing import Protocol
 
 from rich.console import Console
@@ -18,7 +19,10 @@ from rich.progress import (
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from coldstream.cli.time_left import TimeLeft
+from coldstream.evaluation.revealing import Revealing
 from coldstream.evaluation.tables import Table
+from coldstream.evaluation.workload import Workload
 
 # A narrow terminal wraps a long line; a table that was made to fit would leave numbers out.
 OUT = Console(width=200, highlight=False)
@@ -30,6 +34,14 @@ class Advance(Protocol):
 
     def __call__(self, number: int, done: int, /) -> None:
         """So many events of the job of this number are done."""
+
+
+def say_notes(workload: Workload, revealing: Sequence[Revealing]) -> None:
+    """Say, before anybody waits, what should be known of how a stream was read."""
+    for note in workload.notes:
+        ERR.print(f"note: {note}", markup=False, soft_wrap=True)
+    for one in revealing:
+        ERR.print(f"beware: {one.warning}", markup=False, soft_wrap=True)
 
 
 def show(table: Table, title: str = "") -> None:
@@ -49,23 +61,35 @@ def _marked(text: str, best: bool) -> str:
     return f"[bold]{text}[/bold]" if best else text
 
 
+SECONDS_BETWEEN_LINES = 60.0
+"""Where there is no terminal, how often a line says how far things are."""
+
+
 @contextmanager
-def trials_bar(label: str, events: int) -> Iterator[Advance]:
-    """A bar over all events of several jobs, on the terminal only."""
+def trials_bar(label: str, events: int, console: Console = ERR, clock: Callable[[], float] = monotonic) -> Iterator[Advance]:
+    """How far several jobs are, and the time left: a bar on a terminal, elsewhere a line every minute."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
-        TimeRemainingColumn(),
+        TextColumn("{task.fields[left]}"),
     )
-    with Progress(*columns, console=ERR, transient=True, disable=not ERR.is_terminal) as bar:
-        task = bar.add_task(label, total=events)
-        done: dict[int, int] = {}
+    left, done, said = TimeLeft(events), dict[int, int](), clock()
+    left.note(said, 0)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(label, total=events, left="")
 
         def advance(number: int, count: int, /) -> None:
+            nonlocal said
+            if done.get(number) == count and clock() - said < SECONDS_BETWEEN_LINES:
+                return
             done[number] = count
-            bar.update(task, completed=sum(done.values()))
+            left.note(clock(), sum(done.values()))
+            bar.update(task, completed=left.done, left=str(left).partition(", ")[2])
+            if not console.is_terminal and clock() - said >= SECONDS_BETWEEN_LINES:
+                said = clock()
+                console.print(f"{label}: {left}", markup=False, soft_wrap=True)
 
         yield advance
 

@@ -12,7 +12,6 @@ def add_to(commands: Any) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "serve",
-        help="the service: recommend, observe, learn over HTTP",
         description="Answers over HTTP, logs every change before it is acknowledged, and learns it at once.",
         epilog="every setting can also stand in a file (--config) or in the environment (COLDSTREAM_SERVE_PORT=8000)",
     )

@@ -5,11 +5,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from coldstream.cli.options import add_jobs, add_stream, seed, source_of, whole
-from coldstream.cli.screen import ERR, trials_bar
+from coldstream.cli.numbers import seed, whole
+from coldstream.cli.options import add_jobs, add_stream, source_of
+from coldstream.cli.screen import ERR, say_notes, trials_bar
 from coldstream.evaluation import tuning
 from coldstream.evaluation.prequential import untested
 from coldstream.evaluation.published import experiment
+from coldstream.evaluation.revealing import revealing_columns
 from coldstream.evaluation.runs import run_all
 from coldstream.evaluation.tuning import Tried
 from coldstream.evaluation.workload import Known, Source, loaded
@@ -20,7 +22,6 @@ def add_to(commands: Any) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "tune",
-        help="search hyperparameters on the first 30 %% of a stream, and print the best as TOML",
         description=(
             "Tests configurations on the first 30 % of a stream and never looks at the rest. The default itself is one of"
             " them; the best few are tested again from other seeds, so that luck does not win."
@@ -39,6 +40,8 @@ def _run(args: argparse.Namespace) -> int:
     source = source_of(args)
     if args.out:
         check_writable(args.out)
+    workload = loaded(source)
+    say_notes(workload, revealing_columns(workload.stream))
     top = args.top or experiment(source.name if isinstance(source, Known) else "").top
     first = _try(source, tuning.candidates(args.tries, args.seed), [0], top, args.jobs, "trying")
     finalists = [result.changes for result in tuning.ranked(first)[: tuning.FINALISTS]]
@@ -46,9 +49,7 @@ def _run(args: argparse.Namespace) -> int:
         finalists.append({})
     seeds = list(range(1, 1 + tuning.FINAL_SEEDS))
     best = tuning.ranked(_try(source, finalists, seeds, top, args.jobs, "the best again"))[0]
-    note = (
-        f"{loaded(source).stream.name}, first 30 %: recall@{top} {best.recall:.4f}, MPR {best.mpr:.2f}, {best.seeds} seeds"
-    )
+    note = f"{workload.stream.name}, first 30 %: recall@{top} {best.recall:.4f}, MPR {best.mpr:.2f}, {best.seeds} seeds"
     text = tuning.as_toml(best.changes, note)
     if args.out:
         write_text(args.out, text + "\n")

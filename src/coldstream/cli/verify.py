@@ -18,7 +18,6 @@ def add_to(commands: Any) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "verify",
-        help="replay a service's log and compare it with its snapshots",
         description="Changes nothing, and may run beside the service. Exits with 1 where anything differs.",
     )
     parser.add_argument("--data", type=Path, metavar="DIR", help="the service's folder")

@@ -2,13 +2,17 @@
 
 from collections.abc import Callable, Iterator
 from itertools import count
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from coldstream.demo.churn import churn
 from coldstream.demo.scenario_events import Choice, ItemCame, ScenarioEvent, UserCame
+from coldstream.errors import Unavailable
 from coldstream.events.simulate import click_items, clicks
 from coldstream.features.fields import Category, Id, Number
 from coldstream.features.schema import Schema
+
+if TYPE_CHECKING:
+    from coldstream.evaluation.workload import Workload
 
 
 class Scenario(NamedTuple):
@@ -32,9 +36,7 @@ def _clicks() -> Iterator[ScenarioEvent]:
 
 def _movielens() -> Iterator[ScenarioEvent]:
     """ML-100k's five-star ratings in order of time. All movies are there from the start, users come with their first."""
-    from coldstream.evaluation.workload import Known, loaded
-
-    stream = loaded(Known("ml-100k", 0)).stream
+    stream = _recorded().stream
     for item in dict.fromkeys(event.item for event in stream.events):
         yield ItemCame(item, stream.items.get(item, {}))
     came: set[str] = set()
@@ -46,9 +48,17 @@ def _movielens() -> Iterator[ScenarioEvent]:
 
 
 def _movielens_schema() -> Schema:
-    from coldstream.evaluation.workload import Known, loaded
+    return _recorded().schema
 
-    return loaded(Known("ml-100k", 0)).schema
+
+def _recorded() -> "Workload":
+    # What reads data sets comes with another extra than the service, and the other scenarios do without.
+    try:
+        from coldstream.evaluation.workload import Known, loaded
+    except ModuleNotFoundError as error:
+        message = f"{error.name} is not installed; the scenario movielens needs it to read a data set"
+        raise Unavailable(f"{message}: pip install 'coldstream[evaluation]'") from error
+    return loaded(Known("ml-100k", 0))
 
 
 SCENARIOS = {

@@ -34,8 +34,6 @@ OUTCOMES = frozenset(
     )
 )
 """Names of what is known only after a choice: as context it would tell what was chosen."""
-MILLISECONDS = 1e11
-"""Times from here on, the year 5138 in seconds, were counted in something shorter."""
 DAY = 86400
 
 
@@ -139,9 +137,6 @@ def _time_parts(past: Sequence[Event], notes: list[str]) -> list[str]:
     """The parts of the time that say something."""
     times = [event.time for event in past if event.time is not None]
     if not times:
-        return []
-    if max(map(abs, times)) >= MILLISECONDS:
-        notes.append("weekday and hour were left out: the times are not seconds; divide milliseconds by 1000")
         return []
     if all(time % DAY == 0 for time in times):
         notes.append("the hour was left out: the times are whole days")

@@ -1,8 +1,10 @@
 """All methods by their names: `ifm`, `ease`, or with options `recent-popularity:half_life=500`, `coldstream:factors=16`."""
 
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
+from inspect import signature
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +15,7 @@ from coldstream.baselines.markov import Markov
 from coldstream.baselines.popularity import Popularity
 from coldstream.baselines.random import Random
 from coldstream.baselines.recent_popularity import DecayedPopularity, WindowedPopularity
+from coldstream.baselines.square import check_items
 from coldstream.config import Hyperparameters, preset
 from coldstream.errors import InvalidInput, shown
 from coldstream.evaluation.method import Method
@@ -33,6 +36,8 @@ class Kind(NamedTuple):
     build: Callable[[Workload, int, Options], Method]
     seeded: bool = False
     """Whether the seed makes a difference."""
+    check_items: Callable[[int], None] = lambda _: None
+    """Raises what the method would raise of so many items."""
 
 
 def _default(workload: Workload, seed: int, options: Options) -> Method:
@@ -77,7 +82,7 @@ def _random(workload: Workload, seed: int, options: Options) -> Method:
 def _recent(workload: Workload, _: int, options: Options) -> Method:
     scorer: Callable[..., Scorer] = WindowedPopularity if "window" in options else DecayedPopularity
     given = options if "window" in options else {"half_life": 2000, **options}
-    return Baseline(_called(scorer, given), workload.stream.repeats)
+    return Baseline(_called(scorer, given, "half_life" if "window" in options else "window"), workload.stream.repeats)
 
 
 METHODS: Mapping[str, Kind] = {
@@ -95,7 +100,7 @@ METHODS: Mapping[str, Kind] = {
     "recent-popularity": Kind("… lately: option half_life=2000, or window=100, in events", _recent),
     "markov": Kind("what followed the user's last item", _baseline(Markov)),
     "item-knn": Kind("items chosen by the same users, incremental", _baseline(ItemKnn)),
-    "ease": Kind("EASE, incremental and exact: option penalty", _baseline(Ease)),
+    "ease": Kind("EASE, incremental and exact: option penalty", _baseline(Ease), check_items=partial(check_items, "ease")),
 }
 
 
@@ -110,9 +115,22 @@ class MethodSpec(NamedTuple):
         """Whether the seed makes a difference."""
         return METHODS[self.name].seeded
 
+    def check_items(self, items: int) -> None:
+        """Raise what the method would raise once there are so many items, which may be an hour into a trial."""
+        METHODS[self.name].check_items(items)
+
     def build(self, workload: Workload, seed: int) -> Method:
         """The method, ready to be put to the test."""
-        return METHODS[self.name].build(workload, seed, self.options)
+        try:
+            return METHODS[self.name].build(workload, seed, self.options)
+        except InvalidInput as error:
+            raise InvalidInput(f"method {self.name}: {error}") from error
+
+
+def schemas_in_use(methods: Iterable[str], workload: Workload) -> list[Schema]:
+    """The schemas of those methods that have one; others know ids alone."""
+    built = (parse_method(method).build(workload, 0) for method in methods)
+    return [method.recommender.schema for method in built if isinstance(method, Model)]
 
 
 def parse_method(asked: str) -> MethodSpec:
@@ -147,11 +165,13 @@ def _settings(path: str) -> dict[str, Any]:
         raise InvalidInput(f"settings {shown(path)} cannot be read: {error}; give the path of a TOML file") from error
 
 
-def _called(scorer: Callable[..., Scorer], options: Options) -> Scorer:
-    try:
-        return scorer(**options)
-    except TypeError as error:
-        raise InvalidInput(f"options {dict(options)} do not fit: {error}") from error
+def _called(scorer: Callable[..., Scorer], options: Options, *others: str) -> Scorer:
+    """A scorer with some options; `others` are of the same method and another scorer."""
+    known = [*signature(scorer).parameters, *others]
+    for name in options:
+        if name not in signature(scorer).parameters:
+            raise InvalidInput(f"it has no option {shown(name)}; known are {', '.join(known) or 'none'}")
+    return scorer(**options)
 
 
 def _candidates(schema: Schema, workload: Workload) -> Schema:

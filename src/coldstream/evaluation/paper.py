@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from coldstream.evaluation.fields_in_use import fields_in_use
+from coldstream.evaluation.methods import schemas_in_use
 from coldstream.evaluation.prequential import Trial
 from coldstream.evaluation.published import EXPERIMENTS, METHODS, TRIALS
 from coldstream.evaluation.runs import Job
@@ -35,5 +37,6 @@ def study(plan: Plan, trials: Sequence[Trial]) -> Study:
     for job, trial in zip(plan.jobs, trials, strict=True):
         found[job.method][job.seed] = trial
     settings = EXPERIMENTS[plan.dataset]
-    stream = loaded(plan.jobs[0].source).stream
-    return Study(Facts.of(stream), settings.top, settings.window, found, settings.metrics)
+    workload = loaded(plan.jobs[0].source)
+    fields = fields_in_use(schemas_in_use(METHODS, workload))
+    return Study(Facts.of(workload.stream), settings.top, settings.window, found, settings.metrics, fields=fields)

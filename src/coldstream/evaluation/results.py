@@ -72,12 +72,30 @@ def row(trial: Trial, *, dataset: str, method: str, seed: int, top: int, window:
     )
 
 
+class Failed(TypedDict):
+    """A method and a seed that came to no end, and why."""
+
+    dataset: str
+    method: str
+    seed: int
+    error: str
+
+
 def rows(study: Study) -> list[Result]:
     """A row per method and seed."""
     return [result for method in study.trials for result in _rows_of(study, method)]
 
 
-def write_rows(path: str | Path, results: Sequence[Result]) -> None:
+def failed_rows(study: Study) -> list[Failed]:
+    """A row per method and seed that failed."""
+    return [
+        Failed(dataset=study.stream.name, method=method, seed=seed, error=reason)
+        for method, seeds in study.failures.items()
+        for seed, reason in seeds.items()
+    ]
+
+
+def write_rows(path: str | Path, results: Sequence[Result | Failed]) -> None:
     """Write rows as a JSON list, whole or not at all."""
     write_text(path, json.dumps(results, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 

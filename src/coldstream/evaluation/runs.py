@@ -10,16 +10,18 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from ctypes import c_int64
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from coldstream.errors import Interrupted
+from coldstream.errors import ColdstreamError, Interrupted
 from coldstream.evaluation.methods import parse_method
 from coldstream.evaluation.prequential import Trial, run_trial, untested
-from coldstream.evaluation.workload import Source, loaded
+from coldstream.evaluation.workload import Source, Workload, loaded
+from coldstream.events.stream import Stream
 
 # Each trial has a core to itself; threads of a matrix library would only take it from the next.
 _ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 _SECONDS_BETWEEN_LOOKS = 0.1
+_KILLED = "a process that ran trials was killed; free some memory, or use fewer processes (--jobs 1)"
 
 
 Counters: TypeAlias = Any
@@ -37,23 +39,85 @@ class Job(NamedTuple):
     """Whether the trial may see only the part of the stream that an evaluation does not test: for tuning."""
 
 
+Outcome = TypeVar("Outcome")
+Made = TypeVar("Made", covariant=True)
+
+
+class _One(Protocol[Made]):
+    """`run` or `attempt`."""
+
+    def __call__(self, job: Job, advance: Callable[[int], None], /) -> Made: ...
+
+
 def run(job: Job, advance: Callable[[int], None]) -> Trial:
     """Run one trial here."""
     workload = loaded(job.source)
-    stream = untested(workload.stream) if job.untested else workload.stream
     method = parse_method(job.method).build(workload, job.seed)
-    return run_trial(method, stream, job.top, advance)
+    return run_trial(method, _stream(job, workload), job.top, advance)
+
+
+def _stream(job: Job, workload: Workload) -> Stream:
+    return untested(workload.stream) if job.untested else workload.stream
+
+
+class Failure(NamedTuple):
+    """Why there is no trial of a job."""
+
+    reason: str
+
+
+def attempt(job: Job, advance: Callable[[int], None]) -> Trial | Failure:
+    """Run one trial here, or say why it came to no end."""
+    try:
+        return run(job, advance)
+    except ColdstreamError as error:
+        failure = Failure(str(error))
+    except Exception as error:  # a bug in one method, or too little memory for it, is no reason to lose the others
+        failure = Failure(f"{type(error).__name__}: {error}")
+    advance(len(_stream(job, loaded(job.source)).events))  # there is nothing left to do of it
+    return failure
+
+
+def check(jobs: Sequence[Job]) -> None:
+    """Raise what a method would refuse at once: options that it has not, or more items than it takes."""
+    for job in {(job.source, job.method): job for job in jobs}.values():
+        workload = loaded(job.source)
+        spec = parse_method(job.method)
+        spec.build(workload, job.seed)
+        spec.check_items(len({event.item for event in _stream(job, workload).events}))
 
 
 def run_all(jobs: Sequence[Job], processes: int, advance: Callable[[int, int], None]) -> list[Trial]:
     """Run all jobs, in so many processes; `advance` hears, by the number of the distinct job, how many events are done.
 
-    A method whose seed makes no difference runs once, and the trial counts for all its seeds.
+    A method whose seed makes no difference runs once, and the trial counts for all its seeds. The first error ends it.
     """
+    return _all(run, _raise, jobs, processes, advance)
+
+
+def attempt_all(jobs: Sequence[Job], processes: int, advance: Callable[[int, int], None]) -> list[Trial | Failure]:
+    """Run all jobs as `run_all` does, to the end: what has failed stands in the place of its trial."""
+    return _all(attempt, Failure, jobs, processes, advance)
+
+
+def _all(
+    one: _One[Outcome],
+    killed: Callable[[str], Outcome],
+    jobs: Sequence[Job],
+    processes: int,
+    advance: Callable[[int, int], None],
+) -> list[Outcome]:
     different = distinct(jobs)
-    spread = _run_spread if processes > 1 and len(different) > 1 else _run_here
-    trials = dict(zip(different, spread(different, processes, advance), strict=True))
-    return [trials[_unseeded(job)] for job in jobs]
+    if processes > 1 and len(different) > 1:
+        found = _run_spread(one, killed, different, processes, advance)
+    else:
+        found = [one(job, partial(advance, number)) for number, job in enumerate(different)]
+    outcomes = dict(zip(different, found, strict=True))
+    return [outcomes[_unseeded(job)] for job in jobs]
+
+
+def _raise(reason: str) -> Trial:
+    raise Interrupted(reason)
 
 
 def distinct(jobs: Sequence[Job]) -> list[Job]:
@@ -65,24 +129,22 @@ def _unseeded(job: Job) -> Job:
     return job if parse_method(job.method).seeded else job._replace(seed=0)
 
 
-def _run_here(jobs: Sequence[Job], _: int, advance: Callable[[int, int], None]) -> list[Trial]:
-    return [run(job, partial(advance, number)) for number, job in enumerate(jobs)]
-
-
-def _run_spread(jobs: Sequence[Job], processes: int, advance: Callable[[int, int], None]) -> list[Trial]:
+def _run_spread(
+    one: _One[Outcome],
+    killed: Callable[[str], Outcome],
+    jobs: Sequence[Job],
+    processes: int,
+    advance: Callable[[int, int], None],
+) -> list[Outcome]:
     context = multiprocessing.get_context("spawn")  # a fork would copy threads that the libraries have started
     done = context.Array(c_int64, len(jobs))
     os.environ.update({name: number for name, number in _ONE_THREAD.items() if name not in os.environ})
     pool = ProcessPoolExecutor(min(processes, len(jobs)), context, _begin, (done,))
     try:
         with _uninterrupted():  # a process is born with the mask of the one that starts it
-            futures = [pool.submit(_run_watched, number, job) for number, job in enumerate(jobs)]
+            futures = [pool.submit(_run_watched, one, number, job) for number, job in enumerate(jobs)]
         _watch(futures, done, advance)
-        return [future.result() for future in futures]
-    except BrokenProcessPool as error:
-        raise Interrupted(
-            "a process that ran trials was killed; free some memory, or use fewer processes (--jobs 1)"
-        ) from error
+        return [killed(_KILLED) if _was_killed(future) else future.result() for future in futures]
     except BaseException:
         for process in multiprocessing.active_children():
             process.terminate()
@@ -91,15 +153,21 @@ def _run_spread(jobs: Sequence[Job], processes: int, advance: Callable[[int, int
         pool.shutdown(cancel_futures=True)
 
 
-def _watch(futures: Sequence[Future[Trial]], done: Counters, advance: Callable[[int, int], None]) -> None:
+def _watch(futures: Sequence[Future[Any]], done: Counters, advance: Callable[[int, int], None]) -> None:
     """Pass on how far the jobs are until all are done, or one has failed."""
     waiting = set(futures)
     while waiting:
         finished, waiting = wait(waiting, _SECONDS_BETWEEN_LOOKS, FIRST_COMPLETED)
         for future in finished:
-            future.result()
+            if not _was_killed(future):
+                future.result()
         for number, events in enumerate(done):
             advance(number, events)
+
+
+def _was_killed(future: Future[Any]) -> bool:
+    """Whether the process of a job, or of one beside it, was killed: then none that was running comes to an end."""
+    return isinstance(future.exception(), BrokenProcessPool)
 
 
 _done: Counters | None = None
@@ -133,9 +201,9 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _run_watched(number: int, job: Job) -> Trial:
+def _run_watched(one: _One[Outcome], number: int, job: Job) -> Outcome:
     def advance(events: int) -> None:
         if _done is not None:
             _done[number] = events
 
-    return run(job, advance)
+    return one(job, advance)

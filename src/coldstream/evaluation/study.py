@@ -1,11 +1,12 @@
 """Several methods on one stream, each from several seeds: all that tables, plots and reports are made of."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from coldstream.arrays import Doubles
 from coldstream.errors import InvalidInput, shown
+from coldstream.evaluation.fields_in_use import FieldInUse
 from coldstream.evaluation.metrics import Spread, moving_recall
 from coldstream.evaluation.prequential import Trial
 from coldstream.events.stream import Stream
@@ -43,6 +44,12 @@ class Study:
     window: int
     trials: Mapping[str, Mapping[int, Trial]]
     published: Mapping[str, Published] = field(default_factory=dict)
+    failures: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+    """Why a method has no trials here, by the seeds that failed."""
+    fields: Sequence[FieldInUse] = ()
+    """What the methods were told of."""
+    warnings: Sequence[str] = ()
+    """Why the results may be worthless."""
 
     def __post_init__(self) -> None:
         for name in ("top", "window"):

@@ -47,7 +47,7 @@ def metrics_of(study: Study) -> Metrics:
 
 
 def results_table(study: Study, metrics: Metrics) -> Table:
-    """How good."""
+    """How good; a method that failed has a row without numbers."""
     columns = [
         Column(f"recall@{study.top}", "recall", 4, max),
         Column(f"recall@{study.top}/{study.window}", "recall_window", 4, max),
@@ -56,7 +56,37 @@ def results_table(study: Study, metrics: Metrics) -> Table:
         Column(f"nDCG@{study.top}", "ndcg", 4, max),
         Column("coverage", "coverage", 3, max),
     ]
-    return _table(columns, metrics)
+    table = _table(columns, metrics)
+    table.rows.extend((f"{method} (failed)", [Cell("–")] * len(columns)) for method in study.failures)
+    return table
+
+
+def fields_table(study: Study) -> Table | None:
+    """The fields in use and where they come from; None where methods know ids alone."""
+    suspicious = any(one.suspicion for one in study.fields)
+    headings = ["field", "side", "kind", "where from", *(["beware"] if suspicious else [])]
+    rows = [
+        (one.name, [Cell(one.side), Cell(one.kind), Cell(one.source), *([Cell(one.suspicion)] if suspicious else [])])
+        for one in study.fields
+    ]
+    return Table(headings, rows) if rows else None
+
+
+def failures_table(study: Study) -> Table | None:
+    """Why methods failed; None where none did."""
+    most = max(len(seeds) for seeds in (*study.trials.values(), *study.failures.values()))
+    rows = [(method, [Cell(why)]) for method, seeds in study.failures.items() for why in _reasons(seeds, most)]
+    return Table(["failed", "why"], rows) if rows else None
+
+
+def _reasons(seeds: Mapping[int, str], most: int) -> list[str]:
+    """Every reason once, with the seeds that it is of unless it is that of all."""
+    different: dict[str, list[int]] = {}
+    for seed, reason in seeds.items():
+        different.setdefault(reason, []).append(seed)
+    return [
+        reason if len(own) == most else f"seed {', '.join(map(str, own))}: {reason}" for reason, own in different.items()
+    ]
 
 
 def newcomers_table(study: Study, metrics: Metrics) -> Table | None:

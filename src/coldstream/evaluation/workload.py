@@ -1,5 +1,6 @@
 """A stream, and how it is described to the recommenders under test."""
 
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TypeAlias
 
-from coldstream.evaluation.inference import inferred_schema, list_columns, only_declared
+from coldstream.evaluation.inference import Inferred, inferred_schema, list_columns, only_declared
 from coldstream.events import datasets
 from coldstream.events.readers import read_stream
 from coldstream.events.stream import Stream
@@ -77,10 +78,17 @@ class Files:
     lists: tuple[str, ...] = ()
     at_least: tuple[str, float] | None = None
     repeats: bool | None = None
+    separator: str | None = None
+    encoding: str | None = None
 
 
 Source: TypeAlias = Known | Files
 """Where a workload comes from, small enough to be sent to every process."""
+
+
+LOOKED_AT = 1000
+"""Events whose context is looked at for a column that may be the time."""
+_TIMELY = {"time", "timestamp", "date", "datetime", "day", "ts", "at", "when", "created", "moment"}
 
 
 @lru_cache(maxsize=2)
@@ -99,11 +107,25 @@ def loaded(source: Source) -> Workload:
         lists={*source.lists, *([] if declared is None else list_columns(declared))},
         at_least=source.at_least,
         repeats=_repeats(source),
+        separator=source.separator,
+        encoding=source.encoding,
     )
-    if declared is None:
-        guessed = inferred_schema(stream)
-        return Workload(only_declared(stream, guessed.schema), guessed.schema, guessed.schema, notes=tuple(guessed.notes))
-    return Workload(only_declared(stream, declared), declared, declared)
+    guessed = inferred_schema(stream) if declared is None else Inferred(declared, [])
+    notes = (*_order(stream), *guessed.notes)
+    return Workload(only_declared(stream, guessed.schema), guessed.schema, guessed.schema, notes=notes)
+
+
+def _order(stream: Stream) -> list[str]:
+    """What to say where nothing tells the order of events but their file."""
+    if stream.events[0].time is not None:
+        return []
+    names = dict.fromkeys(name for event in stream.events[:LOOKED_AT] for name in event.context)
+    likely = [name for name in names if _TIMELY & set(re.split(r"[^a-z]+", name.lower()))]
+    which = f" ({' or '.join(map(repr, likely))}?)" if likely else ""
+    return [
+        "no column 'time': the events are taken in the order of their file;"
+        f" if a column{which} has the time, say so with --column time=NAME"
+    ]
 
 
 def _repeats(source: Files) -> bool | None:

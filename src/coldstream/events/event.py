@@ -1,5 +1,6 @@
 """One interaction of one user with one item."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -8,8 +9,10 @@ from typing import Any
 from coldstream.arrays import plain
 from coldstream.errors import InvalidInput, shown
 
-LATEST = 1e15
-"""Seconds from 1970 beyond which a time is a mistake: milliseconds of the next thirty thousand years fit."""
+EARLIEST, LATEST = -2_208_988_800.0, 7_258_118_400.0
+"""The years 1900 and 2200 in seconds from 1970. What lies beyond was counted in something else: milliseconds of any day
+since April 1970 do."""
+PLAUSIBLE = "seconds since 1970, from the years 1900 to 2200"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,15 +22,26 @@ class Event:
     user: str
     item: str
     time: float | None = None
-    """Seconds since 1970 in UTC; an aware `datetime` is converted."""
+    """Seconds since 1970 in UTC, from the years 1900 to 2200; an aware `datetime` is converted."""
     context: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         checked_id("user", self.user)
         checked_id("item", self.item)
-        if type(self.time) is not float or not abs(self.time) < LATEST:
+        if type(self.time) is not float or not EARLIEST <= self.time < LATEST:
             object.__setattr__(self, "time", checked_time(self.time))
         checked_names("context", self.context)
+
+    @classmethod
+    def logged(cls, user: str, item: str, time: float | None, context: Mapping[str, Any]) -> "Event":
+        """The event of a `user`, an `item`, a `time` and a `context` that a log holds, taken as it is.
+
+        It was validated before it was written. A log that holds what is refused by now is still replayed to the same bits.
+        """
+        event = object.__new__(cls)
+        for name, value in (("user", user), ("item", item), ("time", time), ("context", context)):
+            object.__setattr__(event, name, value)
+        return event
 
 
 def checked_id(what: str, value: object) -> str:
@@ -51,17 +65,30 @@ def checked_text(what: str, value: str) -> str:
 
 def checked_time(value: object) -> float | None:
     """Seconds since 1970 in UTC, from a number or an aware datetime; None where the time is not known."""
-    if value is None or (type(value) is float and abs(value) < LATEST):
+    if value is None or (type(value) is float and EARLIEST <= value < LATEST):
         return value
-    value = plain(value)
+    given = value = plain(value)
     if isinstance(value, datetime):
         if value.utcoffset() is None:
             remedy = "write .replace(tzinfo=timezone.utc) behind it if it is in UTC, .astimezone() if it is local time"
             raise InvalidInput(f"time must carry its time zone, got {shown(value)}; {remedy}")
-        return value.timestamp()
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < LATEST:
+        value = value.timestamp()
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < math.inf:
         raise InvalidInput(f"time must be seconds since 1970 (a finite number) or a datetime, got {shown(value)}")
+    if not EARLIEST <= value < LATEST:
+        remedy = "check its year" if isinstance(given, datetime) else shorter_unit(value)
+        error = InvalidInput(f"time must be {PLAUSIBLE}, got {shown(given)}; {remedy}")
+        error.field = "time"
+        raise error
     return float(value)
+
+
+def shorter_unit(value: float) -> str:
+    """What to do about a number that is no time in seconds."""
+    for unit, per_second in (("milliseconds", 10**3), ("microseconds", 10**6), ("nanoseconds", 10**9)):
+        if EARLIEST * per_second <= value < LATEST * per_second:
+            return f"if it counts {unit}, divide it by {per_second}"
+    return "convert it to seconds since 1970"
 
 
 def checked_names(what: str, value: object) -> Mapping[str, Any]:

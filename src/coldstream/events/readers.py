@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from coldstream.errors import InvalidInput, shown
-from coldstream.events.event import LATEST, Event
+from coldstream.events.dialect import Dialect
+from coldstream.events.event import EARLIEST, LATEST, PLAUSIBLE, Event, shorter_unit
 from coldstream.events.stream import Stream
 from coldstream.events.tables import Table, read_table
 
@@ -26,14 +27,17 @@ def read_stream(
     at_least: tuple[str, float] | None = None,
     repeats: bool | None = None,
     name: str | None = None,
+    separator: str | None = None,
+    encoding: str | None = None,
 ) -> Stream:
     """The stream in files of CSV, Parquet or JSON-lines, in order of time, equal times in the order of the file.
 
     `columns` says what the files call `user`, `item` and `time`; all other columns are context or attributes, except those
     to `ignore`. A text in a column among `lists` is split at "|". `at_least=("rating", 4)` keeps events with a rating of 4
     or more. Where `repeats` is not given, it is true if more than 5 % of the events repeat an item of their user.
+    `separator` and `encoding` are for CSV files whose header does not tell, such as `encoding="cp1252"`.
     """
-    layout = _Layout(_named(columns), lists, ignore)
+    layout = _Layout(_named(columns), lists, ignore, Dialect.checked(separator, encoding))
     chosen = sorted(_events(Path(events), layout, at_least), key=lambda event: event.time or 0.0)
     if not chosen:
         raise InvalidInput(f"{events}: there are no events in it; give a file with rows, or keep more of them")
@@ -53,11 +57,12 @@ def choose_again(events: Sequence[Event]) -> bool:
 
 
 class _Layout(NamedTuple):
-    """How the files are written: what they call user, item and time, what is split, and what is not read."""
+    """How the files are written: what they call user, item and time, what is split, what is not read, and the dialect."""
 
     named: Mapping[str, str]
     lists: Collection[str]
     ignore: Collection[str]
+    dialect: Dialect
 
 
 def _named(columns: Mapping[str, str] | None) -> dict[str, str]:
@@ -71,7 +76,7 @@ def _named(columns: Mapping[str, str] | None) -> dict[str, str]:
 
 def _events(path: Path, layout: _Layout, at_least: tuple[str, float] | None) -> list[Event]:
     named = layout.named
-    table = read_table(path, {named["user"], named["item"], *layout.lists}, layout.ignore)
+    table = read_table(path, {named["user"], named["item"], *layout.lists}, layout.ignore, layout.dialect)
     used = set(named.values())
     if at_least is not None:
         table = _filtered(table, *at_least)
@@ -92,7 +97,7 @@ def _filtered(table: Table, column: str, least: float) -> Table:
 def _attributes(path: Path, role: str, layout: _Layout, chosen: set[str]) -> dict[str, dict[str, Any]]:
     """What a table says of users or items, by id. The id's column is named as in the events, or as its role, or `id`."""
     candidates = (layout.named[role], role, "id")
-    table = read_table(path, {*candidates, *layout.lists}, layout.ignore)
+    table = read_table(path, {*candidates, *layout.lists}, layout.ignore, layout.dialect)
     column = next((name for name in candidates if name in table.columns), candidates[0])
     records: dict[str, dict[str, Any]] = {}
     for row, (id_, record) in enumerate(
@@ -108,7 +113,7 @@ def _attributes(path: Path, role: str, layout: _Layout, chosen: set[str]) -> dic
 
 
 def _ids(table: Table, role: str, column: str) -> list[str]:
-    given = table.column(column, f"say which one is the {role} with columns={{{role!r}: …}}")
+    given = table.column_of(role, column)
     ids = [str(value) if type(value) is int else value for value in given]
     for row, value in enumerate(ids):
         if not isinstance(value, str) or not value:
@@ -121,7 +126,7 @@ def _ids(table: Table, role: str, column: str) -> list[str]:
 def _times(table: Table, column: str) -> list[float | None]:
     """Seconds since 1970 of every row, or None for all."""
     if column != "time":
-        table.column(column, "say which one is the time, or leave it out")
+        table.column_of("time", column)
     given = table.columns.get(column, [None] * len(table.numbers))
     if given.count(None) == len(given):
         return given
@@ -135,12 +140,11 @@ def _seconds(table: Table, row: int, column: str, value: Any) -> float:
         except ValueError:
             remedy = 'write it as in "2013-11-06T00:00:25Z"'
             raise table.problem(row, column, "seconds since 1970 or a date and time in ISO 8601", remedy) from None
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+        value = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     if isinstance(value, bool | list | None):
         raise table.problem(row, column, "a time, because other rows have one", "fill it in, or remove the row")
-    if not abs(value) < LATEST:
-        remedy = "divide milliseconds by 1000, microseconds by 1000000"
-        raise table.problem(row, column, f"seconds since 1970, below {LATEST:g}", remedy)
+    if not EARLIEST <= value < LATEST:
+        raise table.problem(row, column, PLAUSIBLE, shorter_unit(value))
     return float(value)
 
 

@@ -9,10 +9,14 @@ from typing import Any, NamedTuple, Protocol
 import pyarrow as pa
 from pyarrow import csv, parquet
 
-from coldstream.errors import InvalidInput, shown
+from coldstream.errors import InvalidInput, MisreadFile, shown
+from coldstream.events.dialect import Dialect, other_separator, require_utf8, unquoted_header, with_decimal_commas
 
 LARGEST = 1e300
 """Beyond this a number cannot be calculated with."""
+
+FOUND_OUT = Dialect()
+"""Nothing is said of how a CSV file is written."""
 
 _SCALARS = {str, int, bool, float, type(None)}
 _ELEMENTS = {str, int, bool}
@@ -27,17 +31,30 @@ class Table(NamedTuple):
     numbers: Sequence[int]
     """The number of every row as an editor or a spreadsheet counts it."""
     columns: Mapping[str, list[Any]]
+    separator: str | None = None
+    """What its columns were split at, in a file where something separates them."""
 
     def column(self, name: str, remedy: str) -> list[Any]:
         """A column that has to be there."""
         if name not in self.columns:
-            raise InvalidInput(f"{self.path}: no column {name!r}, it has {', '.join(self.columns) or 'none'}; {remedy}")
+            raise InvalidInput(f"{self._lacks(name)}; {remedy}")
         return self.columns[name]
+
+    def column_of(self, role: str, name: str) -> list[Any]:
+        """The column of the users, the items or the times, which has to be there."""
+        if name in self.columns:
+            return self.columns[name]
+        if self.separator is not None and (other := other_separator(list(self.columns), self.separator)):
+            raise MisreadFile(self._lacks(name), f"if {other!r} separates the columns, say so", "separator", other)
+        raise MisreadFile(self._lacks(name), f"say which one is the {role}", "columns", role)
+
+    def _lacks(self, name: str) -> str:
+        return f"{self.path}: no column {name!r}, it has {', '.join(self.columns) or 'none'}"
 
     def only(self, rows: Sequence[int]) -> "Table":
         """Some of the rows, counted from 0."""
         columns = {name: [column[row] for row in rows] for name, column in self.columns.items()}
-        return Table(self.path, [self.numbers[row] for row in rows], columns)
+        return self._replace(numbers=[self.numbers[row] for row in rows], columns=columns)
 
     def problem(self, row: int, column: str, rule: str, remedy: str) -> InvalidInput:
         """What to raise about one value."""
@@ -46,10 +63,10 @@ class Table(NamedTuple):
 
 
 class _Reader(Protocol):
-    def __call__(self, path: Path, texts: Collection[str], ignore: Collection[str]) -> Table: ...
+    def __call__(self, path: Path, texts: Collection[str], ignore: Collection[str], dialect: Dialect) -> Table: ...
 
 
-def read_table(path: Path, texts: Collection[str] = (), ignore: Collection[str] = ()) -> Table:
+def read_table(path: Path, texts: Collection[str] = (), ignore: Collection[str] = (), dialect: Dialect = FOUND_OUT) -> Table:
     """The table in a file. In CSV the columns in `texts` are left as they are written; those in `ignore` are not read."""
     reader = READERS.get(path.suffix.lower())
     if reader is None:
@@ -57,36 +74,51 @@ def read_table(path: Path, texts: Collection[str] = (), ignore: Collection[str] 
     if not path.is_file():
         raise InvalidInput(f"{path}: no such file; give the path of a table ({', '.join(READERS)})")
     try:
-        return _checked(reader(path, texts, ignore))
+        return _checked(reader(path, texts, ignore, dialect))
     except InvalidInput:
         raise
     except (OSError, ValueError, pa.ArrowException) as error:
         raise InvalidInput(f"{path} cannot be read ({str(error) or repr(error)}); write the file anew") from error
 
 
-def _read_csv(path: Path, texts: Collection[str], ignore: Collection[str]) -> Table:
-    separator = "\t" if path.suffix.lower() == ".tsv" else ","
-    table = csv.read_csv(
-        path,
-        csv.ReadOptions(use_threads=False),  # one thread, so that errors know their row
-        csv.ParseOptions(delimiter=separator, newlines_in_values=True),
-        csv.ConvertOptions(column_types=dict.fromkeys(texts, pa.string())),
-    )
+def _read_csv(path: Path, texts: Collection[str], ignore: Collection[str], dialect: Dialect) -> Table:
+    separator, encoding = dialect.of(path)
+    try:
+        table = csv.read_csv(
+            path,
+            csv.ReadOptions(use_threads=False, encoding=encoding),  # one thread, so that errors know their row
+            csv.ParseOptions(delimiter=separator, newlines_in_values=True),
+            csv.ConvertOptions(column_types=dict.fromkeys(texts, pa.string())),
+        )
+        kinds = list(zip(table.column_names, table.schema.types, strict=True))
+    except (ValueError, pa.ArrowException) as error:
+        if dialect.encoding is None and encoding == "utf-8":
+            require_utf8(path)
+        if other := other_separator(unquoted_header(path, encoding).split(separator), separator):
+            problem = f"{path} cannot be read ({error})"
+            raise MisreadFile(problem, f"if {other!r} separates the columns, say so", "separator", other) from error
+        raise
+    if any(pa.types.is_binary(kind) and name not in ignore for name, kind in kinds):  # text that is not UTF-8
+        require_utf8(path)
     columns = _plain_columns(path, table, ignore)
     blank = {name: [None if value == "" else value for value in column] for name, column in columns.items()}
-    return Table(path, range(2, table.num_rows + 2), blank)
+    if separator != ",":
+        blank = {name: column if name in texts else with_decimal_commas(column) for name, column in blank.items()}
+    return Table(path, range(2, table.num_rows + 2), blank, separator)
 
 
-def _read_parquet(path: Path, texts: Collection[str], ignore: Collection[str]) -> Table:  # noqa: ARG001 - a _Reader
+def _read_parquet(path: Path, texts: Collection[str], ignore: Collection[str], dialect: Dialect) -> Table:  # noqa: ARG001 - a _Reader
     with parquet.ParquetFile(path) as file:
         table = file.read([name for name in file.schema_arrow.names if name not in ignore])
     return Table(path, range(1, table.num_rows + 1), _plain_columns(path, table, ignore))
 
 
-def _read_json_lines(path: Path, texts: Collection[str], ignore: Collection[str]) -> Table:  # noqa: ARG001 - a _Reader
+def _read_json_lines(path: Path, texts: Collection[str], ignore: Collection[str], dialect: Dialect) -> Table:  # noqa: ARG001 - a _Reader
     # Python's reader, because Arrow's takes a string that looks like a date for one, ids included.
     rows, numbers = [], []
-    with open(path, encoding="utf-8-sig") as file:
+    if dialect.encoding is None:
+        require_utf8(path)
+    with open(path, encoding=dialect.encoding or "utf-8-sig") as file:
         for number, line in enumerate(file, 1):
             if line.strip():
                 rows.append(_json_row(path, number, line))
@@ -171,5 +203,5 @@ def _known_elements(table: Table, row: int, name: str) -> Any:
     known = [element for element in value if element is not None] if isinstance(value, list) else [value]
     if not isinstance(value, list) or not set(map(type, known)) <= _ELEMENTS:
         rule = "a string, a number, true/false or a list of strings"
-        raise table.problem(row, name, rule, "convert the column (text to UTF-8), or ignore it")
+        raise table.problem(row, name, rule, "convert the column, or ignore it")
     return known

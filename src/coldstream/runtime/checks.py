@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from coldstream.errors import ColdstreamError, UnknownId
+from coldstream.events.event import Event
 from coldstream.features.fields import Field
 from coldstream.features.schema import fields_by_side
 from coldstream.recommender import Recommender
@@ -39,8 +40,9 @@ class Checks:
         recommender = self._recommender
         match record:
             case Interaction():
+                event = Event(record.user, record.item, record.time, record.context)
                 if record.context:
-                    coming |= recommender.check_event(record.event(), coming)
+                    coming |= recommender.check_event(event, coming)
             case ItemPut():
                 recommender.check_item(record.id, record.attributes)
             case UserPut():

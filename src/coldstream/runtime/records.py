@@ -71,7 +71,7 @@ class Interaction(msgspec.Struct, frozen=True, tag="event", tag_field="kind", om
 
     def event(self) -> Event:
         """What the recommender learns from."""
-        return Event(self.user, self.item, self.time, self.context)
+        return Event.logged(self.user, self.item, self.time, self.context)
 
 
 Record: TypeAlias = LogHeader | SchemaExtended | FieldsAdded | UserPut | ItemPut | ItemRemoved | UserForgotten | Interaction

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import math
+import os
 import signal
 import socket
 from collections.abc import Iterator, Sequence
@@ -76,6 +77,11 @@ async def _serve(app: Starlette, service: Service, listener: socket.socket) -> N
     finally:
         sweeping.cancel()
         await service.stop()
+        if service.abandoned:
+            log.info("stopped before it was ready")
+            logging.shutdown()
+            # Whoever leaves in order waits for all threads, and ends compilers that are running in an order of its own.
+            os._exit(0)
 
 
 class _Server(uvicorn.Server):

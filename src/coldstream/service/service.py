@@ -30,6 +30,9 @@ log = logging.getLogger(__name__)
 
 VERSION = version("coldstream")
 
+GRACE = 1.0
+"""Seconds that a stop gives a start to come to its own end."""
+
 
 class NotReady(Stopping):
     """The service is recovering or compiling."""
@@ -66,6 +69,11 @@ class Service:
         self.settings = settings
         self.failure: BaseException | None = None
         """What ended the service, where nobody asked for it."""
+        self.abandoned = False
+        """Whether it was stopped while a thread was still recovering or compiling, which nobody can end but the process.
+
+        Nothing was acknowledged by then, and what recovery writes is whole or not there: nothing is lost.
+        """
         self.metrics = Metrics(self)
         self.batcher = RequestBatcher()
         self.live_samples = LiveSamples(self)
@@ -109,7 +117,11 @@ class Service:
         """Finish what was accepted, take a snapshot, and give the store back."""
         self._stopping = True
         if self._starting is not None:
-            await self._starting
+            # What is compiled cannot be interrupted, and may take a minute.
+            await asyncio.wait({self._starting}, timeout=GRACE)
+            if not self._starting.done():
+                self.abandoned = True
+                return
         if self._sampling is not None:
             self._sampling.cancel()
         if self._writer is None:

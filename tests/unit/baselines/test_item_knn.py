@@ -8,8 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from moments import STRANGER, Moment, in_order, streams, told
 
+from coldstream.arrays import Doubles
+from coldstream.baselines import pair_counts
 from coldstream.baselines.item_knn import TIE, ItemKnn
-from coldstream.baselines.square import MOST_ITEMS
+from coldstream.baselines.pair_counts import PairCounts
+from coldstream.baselines.recent_popularity import DecayedPopularity
+from coldstream.baselines.user_past import UserPast
 from coldstream.errors import InvalidInput
 
 
@@ -47,13 +51,91 @@ def test_recent_popularity_breaks_ties_and_serves_who_has_no_past(stream: list[t
         assert np.argsort(moment.scores, kind="stable").tolist() == in_order(keys)
 
 
-def test_too_many_items_are_refused_and_leave_no_trace() -> None:
-    scorer = ItemKnn()
-    scorer.grow(3)
-    with pytest.raises(InvalidInput, match=r"item-knn .* takes 20,000 items at most, got 20,001; leave item-knn out"):
-        scorer.grow(MOST_ITEMS + 1)
-    moments = [moment.scores for moment in told(scorer, [(0, 3), (1, 3)])]
-    assert moments[-1].argmax() == 3
+class DenseKnn:
+    """The same sums over a square of counts, of which most are 0."""
+
+    def __init__(self, shrinkage: float, recency: float) -> None:
+        self._shrinkage, self._recency = shrinkage, recency
+        self._popularity = DecayedPopularity()
+        self._counts = np.zeros((0, 0))
+
+    def grow(self, items: int, /) -> None:
+        self._counts = np.pad(self._counts, (0, items - len(self._counts)))
+        self._popularity.grow(items)
+
+    def scores(self, past: UserPast, /) -> Doubles:
+        roots = np.sqrt(np.maximum(np.diagonal(self._counts), 1.0))
+        total = np.zeros(len(roots))
+        for had, weight in zip(past.distinct, past.weights(self._recency), strict=True):
+            total += weight * self._counts[had] / (roots[had] * roots + self._shrinkage)
+        return total + self._popularity.standings(below=TIE)
+
+    def learn(self, past: UserPast, item: int, /) -> None:
+        if item not in past:
+            for had in past.distinct:
+                self._counts[had, item] += 1
+                self._counts[item, had] += 1
+            self._counts[item, item] += 1
+        self._popularity.learn(past, item)
+
+
+@given(streams, st.sampled_from([0.0, 20.0]), st.sampled_from([0.0, 1.0]))
+def test_scores_have_the_bits_of_a_square(stream: list[tuple[int, int]], shrinkage: float, recency: float) -> None:
+    square = told(DenseKnn(shrinkage, recency), stream)
+    for ours, theirs in zip(told(ItemKnn(shrinkage, recency), stream), square, strict=True):
+        np.testing.assert_array_equal(ours.scores, theirs.scores)
+
+
+def test_scores_have_the_bits_of_a_square_where_pasts_are_long() -> None:
+    rng = np.random.default_rng(3)
+    sparse, square, pasts = ItemKnn(), DenseKnn(20.0, 1.0), [UserPast() for _ in range(12)]
+    for scorer in (sparse, square):
+        scorer.grow(300)
+    for item in (rng.zipf(1.3, 1500) % 300).tolist():
+        past = pasts[rng.integers(len(pasts))]
+        for scorer in (sparse, square):
+            scorer.learn(past, item)
+        past.append(item)
+        np.testing.assert_array_equal(sparse.scores(past), square.scores(past))
+
+
+def test_memory_grows_with_the_pairs_that_occurred_and_not_with_the_items() -> None:
+    scorer, counts = ItemKnn(), PairCounts()
+    scorer.grow(1_000_000)  # of which a square would take 4 TB
+    counts.grow(1_000_000)
+    for user in range(300):
+        past = UserPast()
+        for item in (user, 999_999 - user, 500_000):
+            scorer.learn(past, item)
+            counts.add(past.distinct, item)
+            assert counts.places <= len(counts.rows.item) == len(counts.rows.users)  # what kernels trust
+            past.append(item)
+    pairs = 300 * 2 * 3 + 600 + 1  # each user's three pairs both ways round, and every item with itself
+    assert int(counts.rows.length.sum()) == pairs
+    assert counts.places < 6 * pairs
+    past = UserPast()
+    past.append(7)
+    assert np.argsort(-scorer.scores(past), kind="stable")[:3].tolist() == [999_992, 7, 500_000]
+
+
+def test_too_many_pairs_are_refused_and_leave_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pair_counts, "MOST_PLACES", 30)
+    scorer, past = ItemKnn(), UserPast()
+    scorer.grow(20)
+    for item in range(3):
+        scorer.learn(past, item)
+        past.append(item)
+    before = scorer.scores(past).copy()
+
+    def go_on() -> None:
+        for item in range(3, 20):
+            before[:] = scorer.scores(past)
+            scorer.learn(past, item)
+            past.append(item)
+
+    with pytest.raises(InvalidInput, match=r"item-knn .* takes 30 at most, got \d+; leave item-knn out"):
+        go_on()
+    np.testing.assert_array_equal(scorer.scores(past), before)
 
 
 @pytest.mark.parametrize("name", ["shrinkage", "recency"])

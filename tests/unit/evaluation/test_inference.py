@@ -126,12 +126,6 @@ def test_whole_days_have_no_hour() -> None:
     assert notes == ["the hour was left out: the times are whole days"]
 
 
-def test_milliseconds_have_neither() -> None:
-    schema, notes = inferred_schema(stream([Event("u", "i", 1.4e12 + n) for n in range(10)]))
-    assert schema.context == ()
-    assert "divide milliseconds by 1000" in notes[0]
-
-
 def test_columns_keep_their_names_where_ours_are_taken() -> None:
     events = [Event("u", "i", 1.4e9 + n, {"weekday": "mo"}) for n in range(10)]
     schema, _ = inferred_schema(stream(events, {"u": {"id": "x"}}, {"i": {"id": "y", "id_": "z"}}))

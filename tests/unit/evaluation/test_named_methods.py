@@ -69,7 +69,7 @@ def test_settings_come_from_a_file(tmp_path: Path) -> None:
     [
         ("pop", "method must be one of coldstream, .*, got 'pop'"),
         ("popularity:speed", "an option must be name=value, got 'speed'"),
-        ("popularity:speed=3", "options .* do not fit"),
+        ("popularity:speed=3", "it has no option 'speed'; known are none"),
         ("coldstream:speed=3", "speed: no such hyperparameter"),
         ("coldstream:factors=x", "factors must be a whole number"),
         ("coldstream:settings=nowhere.toml", "nowhere.toml"),

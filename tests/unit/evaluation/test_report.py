@@ -99,12 +99,14 @@ def test_sections_that_do_not_apply_are_absent(text: str) -> None:
         "Over time",
         "First-time users and items",
         "Method against method",
+        "Fields in use",
         "Time",
     ]
     assert Page("<html><body><main><section>" + one).words["h3"] == [
         "Results",
         "Over time",
         "First-time users and items",
+        "Fields in use",
         "Time",
         "Made with",
     ]

@@ -41,6 +41,16 @@ def state(learner: Learner) -> tuple[str, dict[str, bytes]]:
     return repr(document), {name: array.tobytes() for name, array in arrays.items()}
 
 
+def test_a_log_is_replayed_though_it_holds_a_time_that_is_refused_by_now() -> None:
+    records = [ItemPut("i", {}), Interaction("u", "i", 1.7e12, {"device": "phone"}), Interaction("u", "i", 1.7e12)]
+    one_by_one, together = begun(), begun()
+    for position, record in enumerate(records, 2):
+        one_by_one.apply(position, record)
+    assert together.replay(Entry(position, line(record).body) for position, record in enumerate(records, 2)) == 3
+    assert state(together) == state(one_by_one)
+    assert together.recommender.events == 2
+
+
 def test_replayed_together_or_one_by_one(monkeypatch) -> None:
     records = lines()
     one_by_one = begun()

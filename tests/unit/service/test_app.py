@@ -159,6 +159,8 @@ BAD: list[tuple[str, str, Any, int, str]] = [
     ("POST", "/events", {**EVENT, "colour": "red"}, 422, "$.colour"),
     ("POST", "/events", {**EVENT, "time": 1e300}, 422, "$.time"),
     ("POST", "/events", {**EVENT, "time": "yesterday"}, 422, "$.time"),
+    ("POST", "/events", [EVENT, {**EVENT, "time": 1_700_000_000_000}], 422, "$[1].time"),
+    ("POST", "/recommend", {"time": 1_700_000_000_000}, 422, "$.time"),
     ("POST", "/events", {**EVENT, "event_id": ""}, 422, "$.event_id"),
     ("POST", "/events", [], 422, "$"),
     ("POST", "/events", [EVENT] * 1001, 422, "$"),
@@ -189,6 +191,12 @@ BAD: list[tuple[str, str, Any, int, str]] = [
     ("POST", "/recommend", {"allow": ["i"] * 10_001}, 422, "$.allow"),
     ("POST", "/explain", {"user": "u"}, 422, "$"),
 ]
+
+
+def test_a_time_in_milliseconds_is_refused_with_the_remedy(api: Api) -> None:
+    detail = api.call("POST", "/events", {**EVENT, "time": 1_700_000_000_000}).json["detail"]
+    assert "1700000000000" in detail
+    assert "divide it by 1000" in detail
 
 
 def state(api: Api) -> Any:

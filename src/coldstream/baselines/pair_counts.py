@@ -1,0 +1,122 @@
+"""How many users had both of two items, for the pairs that occurred and no others."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from coldstream.arrays import Integers, Longs, grown
+from coldstream.errors import InvalidInput
+from coldstream.model.compiled import kernel
+
+MOST_PLACES = 400_000_000
+"""Beyond this the counts take more than 3 GB."""
+_FIRST_ROOM = 4
+
+
+class PairRows(NamedTuple):
+    """A row per item in shared arrays: row i is `length[i]` places from `start[i]` on, of which it may fill `room[i]`.
+
+    A place holds another item, or the item itself, and the users who had both. Places of a row are in order of their items.
+    """
+
+    start: Longs
+    length: Integers
+    room: Integers
+    item: Integers
+    users: Integers
+
+
+class PairCounts:
+    """The counts of all pairs of items that some user had, both ways round, and of every item with itself."""
+
+    def __init__(self) -> None:
+        empty = np.empty(0, np.int32)
+        self._rows = PairRows(np.empty(0, np.int64), empty, empty, empty, empty)
+        self._used = 0
+
+    @property
+    def rows(self) -> PairRows:
+        """The rows, to be read before the next change."""
+        return self._rows
+
+    @property
+    def places(self) -> int:
+        """How many places are in use or were given up by rows that moved: what memory grows with."""
+        return self._used
+
+    def grow(self, items: int) -> None:
+        """One row for every item."""
+        rows = self._rows
+        self._rows = rows._replace(
+            start=grown(rows.start, items), length=grown(rows.length, items), room=grown(rows.room, items)
+        )
+
+    def add(self, had: Longs, item: int) -> int:
+        """One more user, who had some items, each once, has another too. How many users had that one so far.
+
+        Whatever raises has changed nothing.
+        """
+        self._make_room(had, item)
+        self._used, users = _add(self._rows, self._used, had, item)
+        return int(users)
+
+    def _make_room(self, had: Longs, item: int) -> None:
+        """Room for what `_add` takes at most: rows that are full move behind all others and have twice the room then."""
+        rows = self._rows
+        full = had[rows.length[had] == rows.room[had]]
+        others = np.maximum(2 * rows.room[full].astype(np.int64), _FIRST_ROOM).sum()
+        length, room = int(rows.length[item]) + len(had) + 1, int(rows.room[item])
+        own = max(length, 2 * room, _FIRST_ROOM) if length > room else 0
+        needed = self._used + int(others) + own
+        if needed > MOST_PLACES:
+            raise InvalidInput(
+                f"item-knn keeps a count for every pair of items that a user had and takes {MOST_PLACES:,} at most, got"
+                f" {needed:,}; leave item-knn out, or the users who had most"
+            )
+        self._rows = rows._replace(item=grown(rows.item, needed), users=grown(rows.users, needed))
+
+
+@kernel
+def _add(rows: PairRows, used: int, had: Longs, item: int) -> tuple[int, int]:
+    """Count the item with all that the user had, and with itself. Where free places begin now, and who had the item."""
+    used = _ensure(rows, used, item, rows.length[item] + len(had) + 1)
+    for h in range(len(had)):
+        used = _ensure(rows, used, had[h], rows.length[had[h]] + 1)
+        _count(rows, had[h], item)
+        _count(rows, item, had[h])
+    return used, _count(rows, item, item)
+
+
+@kernel
+def _ensure(rows: PairRows, used: int, row: int, length: int) -> int:
+    """Room for a row of this length, by moving it if need be. Where free places begin now."""
+    if length <= rows.room[row]:
+        return used
+    room = max(length, 2 * rows.room[row], _FIRST_ROOM)
+    start = rows.start[row]
+    for n in range(rows.length[row]):
+        rows.item[used + n] = rows.item[start + n]
+        rows.users[used + n] = rows.users[start + n]
+    rows.start[row], rows.room[row] = used, room
+    return int(used + room)
+
+
+@kernel
+def _count(rows: PairRows, row: int, item: int) -> int:
+    """One more user for a place of a row, which is made where it is not there. How many users it has now."""
+    start = rows.start[row]
+    end = start + rows.length[row]
+    low, high = start, end
+    while low < high:
+        middle = (low + high) // 2
+        if rows.item[middle] < item:
+            low = middle + 1
+        else:
+            high = middle
+    if low == end or rows.item[low] != item:
+        for n in range(end, low, -1):
+            rows.item[n], rows.users[n] = rows.item[n - 1], rows.users[n - 1]
+        rows.item[low], rows.users[low] = item, 0
+        rows.length[row] += 1
+    rows.users[low] += 1
+    return int(rows.users[low])

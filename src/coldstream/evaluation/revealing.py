@@ -1,0 +1,140 @@
+"""Context columns that give away what was chosen: recall with them says nothing of what can be known before a choice."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from shlex import quote
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from coldstream.arrays import plain
+from coldstream.evaluation.prequential import untested
+from coldstream.events.event import Event
+from coldstream.events.stream import Stream
+
+FEWEST = 30
+"""Fewer events than these tell nothing."""
+TELLS = 0.5
+"""How much of what is left to be guessed of the item a column has to tell, to be pointed out."""
+FOLLOWS = 0.9
+"""How much of a column the item has to tell: an item may well be chosen mostly on phones, but a price is the item's own."""
+SURE = 4.0
+"""By how many deviations of chance it has to be better than chance."""
+MOST = 50_000
+"""The latest of the events before the test, at most, that are looked at."""
+
+Row: TypeAlias = tuple[str, Any, Any]
+"""A user, what is given, and what is sought."""
+_Guess: TypeAlias = Callable[[Mapping[Any, Any], Sequence[Any]], list[Any]]
+_NOBODY_KNOWS = object()
+
+
+class Revealing(NamedTuple):
+    """A context column that tells more than it should."""
+
+    column: str
+    share: float
+    """How often the guess was right."""
+    chance: float
+    """How often a guess without the column was right."""
+    of_items: bool
+    """Whether the column tells the item; else the item tells the column, as it does where that is a price of the item."""
+
+    @property
+    def why(self) -> str:
+        """What was found."""
+        without = f"{self.share:.0%} right, {self.chance:.0%} without it"
+        return f"nearly tells the item: {without}" if self.of_items else f"follows from the item: {without}"
+
+    @property
+    def warning(self) -> str:
+        """What was found, why it matters, and what to do."""
+        if self.of_items:
+            found = (
+                f"tells which item was chosen: guessed from it alone, {self.share:.0%} are right, and"
+                f" {self.chance:.0%} without it"
+            )
+        else:
+            found = (
+                f"is nearly always the same for the same item: guessed from the item, {self.share:.0%} are right, and"
+                f" {self.chance:.0%} without it"
+            )
+        return (
+            f"context column {self.column!r} {found}; if it is known only after the choice, no result with it counts:"
+            f" leave it out with --ignore {quote(self.column)}"
+        )
+
+
+def revealing_columns(stream: Stream) -> list[Revealing]:
+    """The context columns of a stream that nearly determine the item, or are nearly determined by it.
+
+    Only events before the test are looked at. From their first half it is learned what goes with what, and the second half
+    is guessed: the item from the value of a column, from the nearest value where it is a number; and the value from the
+    item. Without it the guess is what is most frequent for the user, or for all where the user is new.
+    """
+    events = untested(stream).events[-MOST:]
+    names = dict.fromkeys(name for event in events for name in event.context)
+    return [found for name in names if (found := _revealing(name, events)) is not None]
+
+
+def _revealing(name: str, events: Sequence[Event]) -> Revealing | None:
+    having = [(event.user, _hashable(event.context[name]), event.item) for event in events if name in event.context]
+    numbers = all(type(value) in (int, float) for _, value, _ in having)
+    return _judged(name, True, having, _nearest if numbers else _exact) or _judged(
+        name, False, [(user, item, value) for user, value, item in having], _exact_of_known
+    )
+
+
+def _judged(name: str, of_items: bool, rows: Sequence[Row], guess: _Guess) -> Revealing | None:
+    """Whether what is sought in the rows can be guessed from what is given, much better than without."""
+    learned, tested = rows[: len(rows) // 2], rows[len(rows) // 2 :]
+    guesses = guess(_most_frequent([(given, sought) for _, given, sought in learned]), [given for _, given, _ in tested])
+    own = _most_frequent([(user, sought) for user, _, sought in learned])
+    overall = _most_frequent([(None, sought) for _, _, sought in learned]).get(None)
+    hits = [
+        (guessed == sought, own.get(user, overall) == sought)
+        for (user, _, sought), guessed in zip(tested, guesses, strict=True)
+        if guessed is not _NOBODY_KNOWS
+    ]
+    if len(hits) < FEWEST:
+        return None
+    share, chance = (sum(column) / len(hits) for column in zip(*hits, strict=True))
+    gain, deviation = share - chance, math.sqrt(chance * (1 - chance) / len(hits))
+    enough = (TELLS if of_items else FOLLOWS) * (1 - chance)
+    return Revealing(name, share, chance, of_items) if gain >= enough and gain > SURE * deviation else None
+
+
+def _exact(known: Mapping[Any, Any], given: Sequence[Any]) -> list[Any]:
+    return [known.get(value) for value in given]
+
+
+def _exact_of_known(known: Mapping[Any, Any], given: Sequence[Any]) -> list[Any]:
+    """The same, without what is new: of an item that was never chosen, nobody could know its price."""
+    return [known.get(value, _NOBODY_KNOWS) for value in given]
+
+
+def _nearest(known: Mapping[Any, Any], given: Sequence[Any]) -> list[Any]:
+    if not known:
+        return [None] * len(given)
+    values = np.array(sorted(known), np.float64)
+    sought = np.array(given, np.float64)
+    right = np.clip(np.searchsorted(values, sought), 1, max(len(values) - 1, 1))
+    right = np.minimum(right, len(values) - 1)
+    left = np.maximum(right - 1, 0)
+    nearer = np.where(np.abs(values[left] - sought) <= np.abs(values[right] - sought), left, right)
+    ordered = [known[value] for value in sorted(known)]
+    return [ordered[place] for place in nearer.tolist()]
+
+
+def _most_frequent(pairs: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
+    """What goes most often with each of the first."""
+    counts: dict[Any, Counter[Any]] = {}
+    for first, second in pairs:
+        counts.setdefault(first, Counter())[second] += 1
+    return {first: own.most_common(1)[0][0] for first, own in counts.items()}
+
+
+def _hashable(raw: Any) -> Any:
+    value = plain(raw)
+    return tuple(sorted(map(repr, value))) if isinstance(value, list) else value

@@ -1,0 +1,122 @@
+"""What is told to stop stops, with all that it started, whatever it was doing."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+
+import pytest
+from served import PATIENCE, SCHEMA
+
+from coldstream.storage import stores
+
+COMPILING_FOR_EVER = """
+import sys, time
+import coldstream.service.service as service
+from coldstream.cli import main
+service.{what} = lambda *_: (print("compiling", file=sys.stderr, flush=True), time.sleep(3600))
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("what", ["warm_up", "recovered"])
+def test_a_service_that_is_still_compiling_stops_when_it_is_told_to(tmp_path: Path, what: str) -> None:
+    (tmp_path / "schema.toml").write_text(SCHEMA)
+    flags = ("--schema", tmp_path / "schema.toml", "--data", tmp_path / "data", "--port", 0)
+    command = [sys.executable, "-c", COMPILING_FOR_EVER.format(what=what), "serve", *map(str, flags)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        try:
+            assert any(line == "compiling\n" for line in process.stderr)
+            process.terminate()
+            assert process.wait(PATIENCE) == 0
+        finally:
+            process.kill()
+        assert "stopped before it was ready" in process.stderr.read()
+    with closing(stores.opened(f"sqlite:{tmp_path / 'data'}")):  # nobody holds it
+        pass
+
+
+@pytest.fixture
+def demo(tmp_path: Path) -> Iterator[Callable[..., "subprocess.Popen[str]"]]:
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*arguments: object) -> "subprocess.Popen[str]":
+        flags = ("--scenario", "churn", "--port", 0, "--data", tmp_path / "data", *arguments)
+        command = [sys.executable, "-m", "coldstream", "demo", *map(str, flags)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        left = children(process.pid) if process.poll() is None else []
+        process.kill()
+        process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
+        for pid in left:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="who is whose child is asked of /proc")
+@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGKILL])
+def test_a_demo_takes_its_service_and_its_audience_with_it(
+    demo: Callable[..., "subprocess.Popen[str]"], stop: signal.Signals
+) -> None:
+    process = demo()
+    wait_for(lambda: len(children(process.pid)) == 2)
+    both = children(process.pid)
+    process.send_signal(stop)
+    status = process.wait(PATIENCE)
+    try:
+        wait_for(lambda: not any(map(runs, both)))
+    finally:
+        for pid in both:  # whoever is left would be in the way of everybody after
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+    assert status == {signal.SIGINT: 0, signal.SIGKILL: -signal.SIGKILL}.get(stop, 128 + stop)
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="who is whose child is asked of /proc")
+def test_a_demo_without_a_page_takes_its_service_with_it(demo: Callable[..., "subprocess.Popen[str]"]) -> None:
+    process = demo("--headless")
+    wait_for(lambda: len(children(process.pid)) == 1)
+    (service,) = children(process.pid)
+    process.terminate()
+    try:
+        assert process.wait(PATIENCE) == 128 + signal.SIGTERM
+        assert not runs(service)
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(service, signal.SIGKILL)
+
+
+def children(parent: int) -> list[int]:
+    """The processes that another has started and that have not ended."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            _, _, rest = path.read_text().rpartition(") ")
+            state, ppid = rest.split()[:2]
+            if int(ppid) == parent and state != "Z":
+                found.append(int(path.parent.name))
+    return found
+
+
+def runs(pid: int) -> bool:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z"
+    return False
+
+
+def wait_for(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.05)
