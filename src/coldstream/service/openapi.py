@@ -99,7 +99,7 @@ def _statuses(route: Route) -> list[int]:
         statuses |= {400, 422} if route.method == "GET" else {400, 413, 415, 422}
     if named:
         statuses |= {400, 422}
-    if (named and route.method in ("GET", "DELETE")) or route.path in ("/explain", "/features/nearest"):
+    if (named and route.method in ("GET", "DELETE")) or route.path in ("/explain", "/features", "/features/nearest"):
         statuses.add(404)
     return sorted(statuses)
 
