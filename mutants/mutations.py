@@ -66,7 +66,11 @@ _OPERATED: dict[type[ast.operator], tuple[str, str]] = {
 }
 _CALLED = {"min": "max", "max": "min", "any": "all", "all": "any", "sorted": "list", "abs": "float"}
 _COMPILERS = {"kernel", "scan_kernel", "inlined", "intrinsic"}
-_HINTS = {"prefetch"}  # what only asks memory earlier changes nothing that a test could see
+_HINTS = {
+    "prefetch",
+    "_ask_for_rows",
+    "_ask_for_items",
+}  # what only asks memory earlier changes nothing that a test could see
 _LOGGED = {"debug", "info", "warning", "error", "exception"}
 
 
@@ -116,6 +120,8 @@ class _Finder:
         if isinstance(node, ast.Import | ast.ImportFrom | ast.Assert | ast.Global | ast.Nonlocal | ast.Pass):
             return
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            if node.name in _HINTS:
+                return
             outer, self._inside_kernel = self._inside_kernel, self._inside_kernel or _decorated(node)
             for default in [*node.args.defaults, *(d for d in node.args.kw_defaults if d is not None)]:
                 yield from self._expression(default, self._inside_kernel)

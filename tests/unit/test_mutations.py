@@ -28,6 +28,13 @@ def summed(x: "float | int", y=0):
     return x
 
 
+@kernel
+def _ask_for_rows(x):
+    for n in range(2):
+        if n > 1:
+            prefetch(x, n)
+
+
 class Kept:
     """What is kept."""
 

@@ -23,7 +23,7 @@ from coldstream import (
     Together,
     Trend,
 )
-from coldstream.features.fields import hour, weekday
+from coldstream.features.fields import KINDS, Field, hour, weekday
 
 TOML = """
 exclude_seen = false
@@ -201,3 +201,16 @@ def test_histories_are_as_long_as_the_guide_says() -> None:
     guide = (Path(__file__).resolve().parents[2] / "docs/guides/schema.md").read_text()
     assert LastItems().length == Together().length == 10
     assert guide.count("`length` (10)") == 2
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS.values(), key=lambda own: own.kind), ids=lambda own: own.kind)
+def test_a_field_of_every_kind_has_a_name_and_may_be_linear(kind: type[Field]) -> None:
+    needed = {"half_life": 3.0} if kind is Trend else {"of": "genre"} if kind is LastAttribute else {}
+    assert kind(name="x", linear=True, **needed).linear
+    for name in ("", 3, None):
+        with pytest.raises(InvalidSchema, match="a field's name must be a string that is not empty"):
+            kind(name=name, **needed)
+    with pytest.raises(InvalidInput, match="a field's name must be valid Unicode"):
+        kind(name="\ud800", **needed)
+    with pytest.raises(InvalidSchema, match="linear must be true or false, got 1"):
+        kind(name="x", linear=1, **needed)
