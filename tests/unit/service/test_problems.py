@@ -70,7 +70,7 @@ TOLD: list[tuple[str, str, Any, str]] = [
         f'$.context.a must be a text of at most 1024 characters, got "{"x" * 78}…',
     ),
     ("GET", "/items?limit=0", None, '$.limit must be a whole number from 1 to 1000, got "0"'),
-    ("GET", "/items?limt=5", None, "$: there is no field limt; known are search, limit, offset"),
+    ("GET", "/items?limt=5", None, "$: there is no field limt; known are search, limit, after"),
     ("GET", "/items/zzz", None, "item 'zzz' is not in the catalogue; PUT /items/{id} adds it"),
     ("GET", "/users/cust-5", None, "user 'cust-5' is not known; PUT /users/{id} adds one"),
     (
