@@ -34,7 +34,7 @@ from coldstream.snapshot import NOT_WHAT_IT_SHOULD_BE, read_snapshot, write_snap
 from coldstream.training import train
 from coldstream.user_states import UserState, UserStates
 
-MOST_EXPLAINED = 50_000
+MOST_EXPLAINED = 25_000
 """Features that a call to `addends_batch` copies at most: everybody waits meanwhile."""
 
 NO_FIELDS: Mapping[str, Field] = MappingProxyType({})

@@ -243,7 +243,7 @@ class SharedModel:
         factored: Flags = self.machine.parameters.optimizer.factored
         for side in SIDES:
             for field in getattr(self.encoder.schema, side):
-                factored[self.encoder.vocabulary.fields.index(f"{side}.{field.name}")] = not field.linear
+                factored[self.encoder.vocabulary.field(f"{side}.{field.name}")] = not field.linear
 
 
 def parts_of(arrays: Mapping[str, NDArray[Any]], *names: str) -> dict[str, dict[str, NDArray[Any]]]:

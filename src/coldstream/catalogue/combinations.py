@@ -91,13 +91,13 @@ class CombinationTable:
         wanted[[self._places[column] for column in columns if column in self._places]] = True
         if not wanted.any():
             return np.zeros(0, np.int32)
-        # So many wanted entries lie before each; a combination has one where the number rises from its first to its end.
-        before = np.zeros(self._used + 1, np.int32)
-        np.cumsum(wanted[self._feature[: self._used]], out=before[1:])
+        found = np.flatnonzero(wanted[self._feature[: self._used]])
         held = np.flatnonzero(self._length[: len(self._entries)])  # one that nobody has may begin anywhere
-        start, length = self._start[held], self._length[held]
-        found: Integers = held[before[start + length] > before[start]].astype(np.int32)
-        return found
+        start = self._start[held]
+        end = start + self._length[held]
+        # A combination has one where more wanted entries lie before its end than before its beginning.
+        numbers: Integers = held[np.searchsorted(found, start) < np.searchsorted(found, end)].astype(np.int32)
+        return numbers
 
     def _append(self) -> int:
         self._entries.append(())
