@@ -125,7 +125,9 @@ class Workshop:
         seconds = time.monotonic() - began
         if code in (4, 5):  # what pytest says where it was asked wrongly
             raise SystemExit(f"pytest could not run {' '.join(tests)}:\n{said}")
-        if code in (None, -signal.SIGXCPU, -signal.SIGKILL) or "Timeout (" in said:
+        if code == -signal.SIGKILL:  # none of our limits does that: somebody else, or the system for want of memory
+            raise SystemExit("the tests were killed from outside, which says nothing of the mutant; start again to go on")
+        if code in (None, -signal.SIGXCPU) or "Timeout (" in said:
             return Outcome(TIMED_OUT, "", seconds)
         failed = [line for line in said.splitlines() if line.startswith(("FAILED ", "ERROR "))]
         return Outcome(KILLED if code else SURVIVED, failed[0].split(" - ")[0] if failed else "", seconds)

@@ -169,6 +169,30 @@ def test_rule():
     assert (tmp_path / "src/coldstream/rule.py").read_text() == "def rule(n):\n    return n < 2\n"
 
 
+KILLED_FROM_OUTSIDE = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+import trial
+from mutations import mutations_of
+root, path = Path(sys.argv[2]), "src/coldstream/rule.py"
+trial.Workshop(root, root / "work").trial(mutations_of(path, (root / path).read_text())[0], ["tests"])
+"""
+
+
+def test_tests_that_somebody_else_has_killed_are_no_verdict(tmp_path: Path) -> None:
+    for folder in ("src/coldstream/model", "tests"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "src/coldstream/model/compiled.py").write_text("_SOURCES = _digest_of_sources()\n")
+    (tmp_path / "src/coldstream/rule.py").write_text("LIMIT = 2\n")
+    (tmp_path / "tests/test_rule.py").write_text("import os\ndef test_rule():\n    os.kill(os.getpid(), 9)\n")
+    command = [sys.executable, "-c", KILLED_FROM_OUTSIDE, str(ROOT / "mutants"), str(tmp_path)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert ran.returncode == 1
+    assert ran.stderr.startswith("the tests were killed from outside")
+    assert (tmp_path / "work/tree/src/coldstream/rule.py").read_text() == "LIMIT = 2\n"
+
+
 @pytest.mark.parametrize("room", ["kitchen", ""])
 def test_a_room_that_is_not_there_is_named(room: str) -> None:
     ran = subprocess.run(
