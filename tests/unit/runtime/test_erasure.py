@@ -48,8 +48,8 @@ class Full(SqliteStore):
             raise StoreUnavailable("no room for a snapshot")
         return super().save(position, file)
 
-    def append(self, lines: Sequence[LogLine], /) -> list[int | None]:
-        positions = super().append(lines)
+    def append(self, lines: Sequence[LogLine], after: int, /) -> list[int | None]:
+        positions = super().append(lines, after)
         if self.silent:
             self.silent = False
             raise StoreUnavailable("the line went dead")
@@ -214,7 +214,7 @@ def test_what_earlier_releases_left_behind_goes_with_the_next_who_leaves(store: 
 
     during(store, folder, before)
     with closing(SqliteStore(folder)) as reopened:
-        reopened.append([line(UserForgotten("ann"))])  # as it was: without what goes along
+        reopened.append([line(UserForgotten("ann"))], reopened.last())  # as it was: without what goes along
 
     async def after(writer: Writer) -> None:
         assert "context.mail=ann@example.org" in features(writer.learner)

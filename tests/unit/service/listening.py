@@ -41,7 +41,7 @@ async def echo(scope: Any, receive: Any, send: Any) -> None:
 class _Service:
     """As much of a service as a server asks for."""
 
-    ready = False
+    ready, abandoned = False, False
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
