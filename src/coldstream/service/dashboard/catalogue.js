@@ -9,7 +9,8 @@ const PAGE = 10;
 const PAUSE_MS = 250;
 
 export function startCatalogue() {
-  let offset = 0;
+  let pages = [{ after: 0, before: 0 }]; // those turned so far: where each begins, and how many items came before it
+  let following = null;
   let latest = 0;
   let timer = 0;
 
@@ -17,36 +18,41 @@ export function startCatalogue() {
     latest += 1;
     const asked = latest;
     const search = byId("catalogue-search").value.trim();
+    const { after, before } = pages.at(-1);
     try {
-      const { items, total } = await get("/items", { search, limit: PAGE, offset });
+      const { items, total, next } = await get("/items", { search, limit: PAGE, after });
       if (asked !== latest) return;
-      show(items, total, offset, search);
+      following = next === null ? null : { after: next, before: before + items.length };
+      show(items, total, before, search);
+      byId("catalogue-previous").disabled = pages.length === 1;
+      byId("catalogue-next").disabled = following === null;
     } catch (error) {
       if (asked === latest) byId("catalogue").replaceChildren(problem(error));
     }
   }
 
-  function turn(by) {
-    offset = Math.max(0, offset + by);
-    draw();
-  }
-
   byId("catalogue-search").addEventListener("input", () => {
-    offset = 0;
+    pages = [{ after: 0, before: 0 }];
     clearTimeout(timer);
     timer = setTimeout(draw, PAUSE_MS);
   });
-  byId("catalogue-previous").addEventListener("click", () => turn(-PAGE));
-  byId("catalogue-next").addEventListener("click", () => turn(PAGE));
+  byId("catalogue-previous").addEventListener("click", () => {
+    if (pages.length > 1) pages.pop();
+    draw();
+  });
+  byId("catalogue-next").addEventListener("click", () => {
+    if (following !== null) pages.push(following);
+    draw();
+  });
   draw();
 }
 
-function show(items, total, offset, search) {
+function show(items, total, before, search) {
   const nothing = search ? `No item has “${search}” in it.` : "The catalogue is empty: no item has been put yet.";
-  byId("catalogue").replaceChildren(items.length ? table(items) : state(nothing));
-  byId("catalogue-previous").disabled = offset === 0;
-  byId("catalogue-next").disabled = offset + items.length >= total;
-  const place = `${whole(offset + 1)} to ${whole(offset + items.length)} of ${whole(total)}`;
+  const none = total === null ? "None on this page; there is more to look through." : nothing;
+  byId("catalogue").replaceChildren(items.length ? table(items) : state(none));
+  const among = total === null ? "" : ` of ${whole(total)}`; // not known where one page was not enough to count
+  const place = `${whole(before + 1)} to ${whole(before + items.length)}${among}`;
   setText(byId("catalogue-place"), items.length ? place : "");
 }
 
