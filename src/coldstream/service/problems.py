@@ -68,7 +68,7 @@ def undecodable(error: Exception, kind: Any, body: bytes) -> Problem:
         return Problem(HTTPStatus.BAD_REQUEST, f"the body must be JSON in UTF-8: {error}", "$")
     try:
         document = msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return _refused(error, kind, NOTHING)
     try:
         msgspec.convert(document, kind)

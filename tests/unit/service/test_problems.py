@@ -191,3 +191,9 @@ def test_a_snapshot_that_fails_is_told_to_whoever_runs_the_service(
     assert answer.status == 503
     assert "/srv/secret" not in answer.json["detail"]
     assert any("/srv/secret" in getattr(record, "reason", "") for record in caplog.records)
+
+
+@pytest.mark.parametrize("raw", [b'[{"id": "a", "unknown": {"\xe0": 1}}]', b'[{"id": 5, "attributes": {"a": "\xff"}}]'])
+def test_a_body_with_an_unknown_field_before_what_is_no_text_is_refused(api: Api, raw: bytes) -> None:
+    """The decoder stops at the field, and whoever reads the rest to show the value must not stumble over it."""
+    assert api.call("POST", "/items", raw=raw).status == 422
