@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coldstream.arrays import Floats
-from coldstream.errors import UnknownId, shown
+from coldstream.errors import InvalidInput, UnknownId, shown
 from coldstream.features.vocabulary import Vocabulary
 from coldstream.shared_model import SharedModel
 from coldstream.user_states import UserStates
@@ -163,6 +163,8 @@ class Inspection:
         column = _column_or_none(self._vocabulary, feature)
         if column is None:
             raise UnknownId(f"feature {shown(feature)} is not known; look for it with a part of its name")
+        if not self._shared.machine.parameters.theta.V[column].any():
+            raise InvalidInput(f"feature {shown(feature)} has no vector, because it is linear; ask about one that interacts")
         return _nearest(self._shared, column, n)
 
     def penalties(self) -> dict[str, float]:
@@ -199,11 +201,17 @@ def _listed(item: str, place: int, attributes: Any, live: Any) -> Candidate:
 
 
 def _found(candidates: Iterator[Candidate], text: str, limit: int, after: int, there: bool) -> Found:
-    """A page; where something is there that is the text itself, it is the first on the first page and on no other."""
-    found = searched(candidates, text, limit - there)
-    names = [name for name in found.names if name != text] if there else found.names
-    total = found.total if after == 0 else None  # of those before, nothing is known here
-    return found._replace(names=[text, *names] if there and after == 0 else names, total=total)
+    """A page; where something is there that is the text itself, it is the first on the first page and on no other.
+
+    Pages of one stay in order: the page behind one that holds only the text could begin where the first did.
+    """
+    if not there or limit < 2:
+        found = searched(candidates, text, limit)
+        return found if after == 0 else found._replace(total=None)  # of those before, nothing is known here
+    first = after == 0
+    found = searched((one for one in candidates if one.name != text), text, limit - first)
+    total = found.total + 1 if first and found.total is not None else None
+    return found._replace(names=[text, *found.names] if first else found.names, total=total)
 
 
 def _field(vocabulary: Vocabulary, name: str) -> int:

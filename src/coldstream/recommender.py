@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coldstream.arguments import checked_count, checked_event, checked_events, checked_pairs
+from coldstream.arguments import checked_count, checked_event, checked_events, checked_fields, checked_pairs
 from coldstream.arrays import Doubles, Integers, frozen, plain
 from coldstream.config import Hyperparameters
 from coldstream.errors import InvalidInput, InvalidSnapshot, UnknownId, shown
@@ -239,7 +239,7 @@ class Recommender:
 
     def check_fields(self, fields: Mapping[str, Sequence[Field]]) -> Schema:
         """The schema that `add_fields` would lead to; raises what it would raise."""
-        return with_fields(self.schema, fields)
+        return with_fields(self.schema, checked_fields(fields))
 
     def check_event(self, event: Event, coming: Mapping[str, Field] = NO_FIELDS) -> dict[str, Field]:
         """The context fields that an event would admit, after others that are coming; raises what `learn` would refuse."""

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from coldstream import Categories, Event, Id, Recommender, Schema, UnknownId
+from coldstream import Categories, Event, Id, InvalidInput, Recommender, Schema, UnknownId
 from coldstream.inspection import named
 
 
@@ -28,6 +28,36 @@ def test_features_are_found_by_a_part_of_their_name() -> None:
     assert recommender.inspection.features("genre=g", 9).next is None
     assert recommender.inspection.features("", 10_000).total == recommender.size.features
     assert recommender.inspection.features("no such thing", 5) == ([], 0, None)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 50])
+def test_pages_end_and_hold_everything_once_with_the_text_itself_first(limit: int) -> None:
+    recommender = learned()
+    for n in range(12):
+        recommender.put_user(f"b{n}")
+    for look, text, others in (
+        (recommender.inspection.users, "b1", {"b10", "b11"}),
+        (recommender.inspection.features, "user.id=b1", {"user.id=b10", "user.id=b11"}),
+    ):
+        names, after = list[str](), 0
+        for _ in range(20):
+            found = look(text, limit, after)
+            assert len(found.names) == limit or found.next is None
+            names += found.names
+            if found.next is None:
+                break
+            after = found.next
+        else:
+            pytest.fail("the pages do not end")
+        assert set(names) == others | {text}
+        assert len(names) == 3
+        assert look(text, limit).total == 3
+        assert limit == 1 or names[0] == text
+
+
+def test_what_has_no_vector_is_near_nothing() -> None:
+    with pytest.raises(InvalidInput, match=r"'item\.trend_100' has no vector, because it is linear"):
+        learned().inspection.nearest("item.trend_100", 5)
 
 
 def test_the_nearest_have_the_largest_cosine() -> None:

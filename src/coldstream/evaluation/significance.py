@@ -25,6 +25,8 @@ from coldstream.evaluation.metrics import hits, percentiles
 from coldstream.evaluation.prequential import Trial
 
 BLOCK, RESAMPLES, CONFIDENCE = 200, 2000, 0.95
+SMALLEST_BLOCK, FEWEST_BLOCKS = 10, 20
+"""Blocks of a shorter stream are smaller: a few of them drawn again and again say next to nothing."""
 
 
 class Interval(NamedTuple):
@@ -41,7 +43,7 @@ class Comparison(NamedTuple):
     b: str
     recall: float
     recall_interval: Interval | None
-    """None where the stream is too short to be cut into two blocks; so is `mpr_interval`."""
+    """None where the stream is too short to be cut into blocks of ten; so is `mpr_interval`."""
     mpr: float
     mpr_interval: Interval | None
     p: float
@@ -104,8 +106,8 @@ class _Bootstrap:
             [np.mean([own[:shortest] for own in seeds.values()], axis=0) for seeds in values.values()], axis=1
         )
         self._mean = averaged.mean(axis=0)
-        # One block drawn again and again is always the same, which says nothing.
-        self._resampled = resampled_means(averaged) if len(averaged) > BLOCK else None
+        block = min(BLOCK, len(averaged) // FEWEST_BLOCKS)
+        self._resampled = resampled_means(averaged, block) if block >= SMALLEST_BLOCK else None
 
     def difference(self, a: str, b: str) -> tuple[float, Interval | None]:
         a_column, b_column = self._column[a], self._column[b]

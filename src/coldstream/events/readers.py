@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
+from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,14 +39,15 @@ def read_stream(
     `separator` and `encoding` are for CSV files whose header does not tell, such as `encoding="cp1252"`.
     """
     layout = _Layout(_named(columns), lists, ignore, Dialect.checked(separator, encoding))
-    chosen = sorted(_events(Path(events), layout, at_least), key=lambda event: event.time or 0.0)
+    tables = _tables(layout, events=events, user=users, item=items)
+    chosen = sorted(_events(tables["events"], layout, at_least), key=lambda event: event.time or 0.0)
     if not chosen:
         raise InvalidInput(f"{events}: there are no events in it; give a file with rows, or keep more of them")
     return Stream(
         name or Path(events).stem,
         chosen,
-        {} if users is None else _attributes(Path(users), "user", layout, {event.user for event in chosen}),
-        {} if items is None else _attributes(Path(items), "item", layout, {event.item for event in chosen}),
+        {} if users is None else _attributes(tables["user"], "user", layout, {event.user for event in chosen}),
+        {} if items is None else _attributes(tables["item"], "item", layout, {event.item for event in chosen}),
         choose_again(chosen) if repeats is None else repeats,
     )
 
@@ -74,9 +76,27 @@ def _named(columns: Mapping[str, str] | None) -> dict[str, str]:
     return {role: role for role in ROLES} | dict(columns or {})
 
 
-def _events(path: Path, layout: _Layout, at_least: tuple[str, float] | None) -> list[Event]:
+def _tables(layout: _Layout, **paths: str | Path | None) -> dict[str, Table]:
+    """The tables there are, by what they hold. What is to be ignored has to be there."""
+    named, tables = layout.named, dict[str, Table]()
+    for name, path in paths.items():
+        if path is not None:
+            texts = {named["user"], named["item"]} if name == "events" else set(_candidates(layout, name))
+            tables[name] = read_table(Path(path), texts | set(layout.lists), layout.ignore, layout.dialect)
+    met = {name for table in tables.values() for name in (*table.columns, *table.left_out)}
+    for name in layout.ignore:  # a mistyped one would stay, and perhaps tell what it must not
+        if name not in met:
+            raise InvalidInput(f"ignore: no file has a column {name!r}; name one of {', '.join(sorted(met))}")
+    return tables
+
+
+def _candidates(layout: _Layout, role: str) -> tuple[str, str, str]:
+    """What the column of the ids may be called in a table of users or items."""
+    return layout.named[role], role, "id"
+
+
+def _events(table: Table, layout: _Layout, at_least: tuple[str, float] | None) -> list[Event]:
     named = layout.named
-    table = read_table(path, {named["user"], named["item"], *layout.lists}, layout.ignore, layout.dialect)
     used = set(named.values())
     if at_least is not None:
         table = _filtered(table, *at_least)
@@ -94,10 +114,9 @@ def _filtered(table: Table, column: str, least: float) -> Table:
     return table.only([row for row, value in enumerate(rated) if value is not None and value >= least])
 
 
-def _attributes(path: Path, role: str, layout: _Layout, chosen: set[str]) -> dict[str, dict[str, Any]]:
+def _attributes(table: Table, role: str, layout: _Layout, chosen: set[str]) -> dict[str, dict[str, Any]]:
     """What a table says of users or items, by id. The id's column is named as in the events, or as its role, or `id`."""
-    candidates = (layout.named[role], role, "id")
-    table = read_table(path, {*candidates, *layout.lists}, layout.ignore, layout.dialect)
+    candidates = _candidates(layout, role)
     column = next((name for name in candidates if name in table.columns), candidates[0])
     records: dict[str, dict[str, Any]] = {}
     for row, (id_, record) in enumerate(
@@ -108,7 +127,9 @@ def _attributes(path: Path, role: str, layout: _Layout, chosen: set[str]) -> dic
         records[id_] = record
     if records and chosen.isdisjoint(records):
         known, met = shown(next(iter(records))), shown(min(chosen))
-        raise InvalidInput(f"{path}: {column} must be ids of the events such as {met}, got only others such as {known}")
+        raise InvalidInput(
+            f"{table.path}: {column} must be ids of the events such as {met}, got only others such as {known}"
+        )
     return records
 
 
@@ -135,17 +156,28 @@ def _times(table: Table, column: str) -> list[float | None]:
 
 def _seconds(table: Table, row: int, column: str, value: Any) -> float:
     if isinstance(value, str):
-        try:
-            moment = datetime.fromisoformat(value)
-        except ValueError:
+        value = _moment(value)
+        if value is None:
             remedy = 'write it as in "2013-11-06T00:00:25Z"'
-            raise table.problem(row, column, "seconds since 1970 or a date and time in ISO 8601", remedy) from None
-        value = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+            raise table.problem(row, column, "seconds since 1970 or a date and time in ISO 8601", remedy)
     if isinstance(value, bool | list | None):
         raise table.problem(row, column, "a time, because other rows have one", "fill it in, or remove the row")
     if not EARLIEST <= value < LATEST:
         raise table.problem(row, column, PLAUSIBLE, shorter_unit(value))
     return float(value)
+
+
+def _moment(text: str) -> float | None:
+    """The seconds that a text stands for. One row of another kind makes texts of a whole column, numbers included."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        try:
+            seconds = float(text)
+        except ValueError:
+            return None
+        return seconds if isfinite(seconds) else None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 def _records(table: Table, lists: Collection[str], without: Collection[str]) -> list[dict[str, Any]]:

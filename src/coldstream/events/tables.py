@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -33,6 +33,8 @@ class Table(NamedTuple):
     columns: Mapping[str, list[Any]]
     separator: str | None = None
     """What its columns were split at, in a file where something separates them."""
+    left_out: frozenset[str] = frozenset()
+    """Columns that it has and that were not read, because they are to be ignored."""
 
     def column(self, name: str, remedy: str) -> list[Any]:
         """A column that has to be there."""
@@ -78,7 +80,9 @@ def read_table(path: Path, texts: Collection[str] = (), ignore: Collection[str] 
     except InvalidInput:
         raise
     except (OSError, ValueError, pa.ArrowException) as error:
-        raise InvalidInput(f"{path} cannot be read ({str(error) or repr(error)}); write the file anew") from error
+        raise InvalidInput(
+            f"{path} cannot be read ({str(error) or repr(error)}); mend it, or write the file anew"
+        ) from error
 
 
 def _read_csv(path: Path, texts: Collection[str], ignore: Collection[str], dialect: Dialect) -> Table:
@@ -104,13 +108,15 @@ def _read_csv(path: Path, texts: Collection[str], ignore: Collection[str], diale
     blank = {name: [None if value == "" else value for value in column] for name, column in columns.items()}
     if separator != ",":
         blank = {name: column if name in texts else with_decimal_commas(column) for name, column in blank.items()}
-    return Table(path, range(2, table.num_rows + 2), blank, separator)
+    return Table(path, _row_numbers(path, encoding, table.num_rows), blank, separator, _left_out(table.column_names, ignore))
 
 
 def _read_parquet(path: Path, texts: Collection[str], ignore: Collection[str], dialect: Dialect) -> Table:  # noqa: ARG001 - a _Reader
     with parquet.ParquetFile(path) as file:
-        table = file.read([name for name in file.schema_arrow.names if name not in ignore])
-    return Table(path, range(1, table.num_rows + 1), _plain_columns(path, table, ignore))
+        names = file.schema_arrow.names
+        table = file.read([name for name in names if name not in ignore])
+    columns = _plain_columns(path, table, ignore)
+    return Table(path, range(1, table.num_rows + 1), columns, left_out=_left_out(names, ignore))
 
 
 def _read_json_lines(path: Path, texts: Collection[str], ignore: Collection[str], dialect: Dialect) -> Table:  # noqa: ARG001 - a _Reader
@@ -123,8 +129,25 @@ def _read_json_lines(path: Path, texts: Collection[str], ignore: Collection[str]
             if line.strip():
                 rows.append(_json_row(path, number, line))
                 numbers.append(number)
-    names = dict.fromkeys(name for row in rows for name in row if name not in ignore)
-    return Table(path, numbers, {name: [row.get(name) for row in rows] for name in names})
+    names = dict.fromkeys(name for row in rows for name in row)
+    columns = {name: [row.get(name) for row in rows] for name in names if name not in ignore}
+    return Table(path, numbers, columns, left_out=_left_out(names, ignore))
+
+
+def _left_out(names: Iterable[str], ignore: Collection[str]) -> frozenset[str]:
+    return frozenset(name for name in names if name in ignore)
+
+
+def _row_numbers(path: Path, encoding: str, rows: int) -> Sequence[int]:
+    """Where each row of a CSV file begins, as an editor counts lines: some are empty, and some rows hold line breaks."""
+    numbers, quoted = list[int](), False
+    with open(path, encoding=encoding, newline="") as file:
+        for number, line in enumerate(file, 1):
+            if not quoted and line.strip():
+                numbers.append(number)
+            quoted ^= line.count('"') % 2 == 1
+    # Quotes may be used in a way of their own; then rows are counted as they come.
+    return numbers[1:] if len(numbers) == rows + 1 else range(2, rows + 2)
 
 
 READERS: Mapping[str, _Reader] = {

@@ -101,6 +101,9 @@ class Endpoint:
         if kind != _JSON and kind.partition(b";")[0].strip().lower() != _JSON:
             message = f"the header Content-Type must be application/json, got {shown(kind.decode('latin-1'))}"
             raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, message)
+        if headers.get(b"content-encoding", b"identity").strip().lower() not in (b"", b"identity"):
+            message = "the header Content-Encoding must be left out; send the body as it is, and not compressed"
+            raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, message)
         length = headers.get(b"content-length", b"0")
         if len(length) > 15 or int(length) > self._most:
             raise self._too_large()
@@ -125,6 +128,9 @@ class Endpoint:
         if not raw.startswith(self._prefix):
             message = f"the path must begin with {self._prefix.decode()} as it stands here; only the id is percent-encoded"
             raise Problem(HTTPStatus.NOT_FOUND, message)
+        if b"/" in raw[len(self._prefix) :]:
+            message = "the id in the path must be percent-encoded, a slash as %2F; or end the path behind the id"
+            raise Problem(HTTPStatus.NOT_FOUND, message, "id")
         try:
             name = unquote_to_bytes(raw[len(self._prefix) :]).decode()
         except UnicodeDecodeError:

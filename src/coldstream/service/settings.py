@@ -206,6 +206,9 @@ def _in_flags(flags: Mapping[str, Any]) -> Iterator[tuple[str, object, str]]:
 
 
 def _check_name(name: str, written: str, raw: object) -> None:
+    if name in Hyperparameters.__dataclass_fields__:
+        remedy = "write it below [hyperparameters], or give --set NAME=VALUE"
+        raise InvalidInput(f"{written}: is a hyperparameter and no setting, got {shown(raw)}; {remedy}")
     if name not in _TABLE:
         raise InvalidInput(f"{written}: no such setting, got {shown(raw)}; known are {', '.join(_TABLE)}")
 

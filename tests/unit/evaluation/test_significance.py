@@ -104,7 +104,7 @@ def test_pairs_are_compared_in_order_with_the_second_subtracted() -> None:
     assert first.mpr == pytest.approx((ranks["good"] - ranks["fair"]).mean())  # of 101 candidates a rank is a percentile
     assert first.p == mcnemar(int((good & ~fair).sum()), int((fair & ~good).sum())) < 1e-6
     assert first.recall_interval.low < first.recall < first.recall_interval.high
-    drawn = resampled_means(np.stack([good, fair], axis=1).astype(float))
+    drawn = resampled_means(np.stack([good, fair], axis=1).astype(float), block=50)
     assert first.recall_interval == pytest.approx(np.quantile(drawn[:, 0] - drawn[:, 1], [0.025, 0.975]))
     assert first.mpr_interval.low < first.mpr < first.mpr_interval.high < 0 < first.recall_interval.low
 
@@ -138,12 +138,24 @@ def test_only_seeds_that_both_have_are_paired() -> None:
         pairwise({"a": {1: a[1]}, "b": b}, 10)
 
 
-def test_a_single_block_has_no_interval() -> None:
+def test_a_few_events_have_no_interval() -> None:
     rng = np.random.default_rng(9)
-    for events, found in ((200, False), (201, True)):
+    for events, found in ((199, False), (200, True)):
         trials = {name: {1: trial_of(rng.integers(0, 30, events))} for name in "ab"}
         (pair,) = pairwise(trials, 10)
         assert (pair.recall_interval is not None) == (pair.mpr_interval is not None) == found
+
+
+def test_a_short_stream_is_cut_into_smaller_blocks() -> None:
+    """Three blocks of 200 events, the last of 20, drawn again gave intervals that did not even hold the difference."""
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        trials = {name: {1: trial_of(rng.integers(0, 30, 420))} for name in "ab"}
+        (pair,) = pairwise(trials, 10)
+        assert pair.recall_interval is not None
+        assert pair.recall_interval.low <= pair.recall <= pair.recall_interval.high
+        # Independent events: twice 1.96 deviations of a difference of two shares of 1/3.
+        assert pair.recall_interval.high - pair.recall_interval.low == pytest.approx(0.128, rel=0.5)
 
 
 def test_known_items_are_compared_apart() -> None:

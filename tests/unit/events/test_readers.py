@@ -240,6 +240,14 @@ def test_a_time_that_is_none_is_named(file: Callable[..., Path]) -> None:
     assert "row 1: time must be" in refused(file('{"user":1,"item":2,"time":true}', "events.jsonl"))
 
 
+def test_one_bad_time_among_seconds_is_the_one_that_is_named(file: Callable[..., Path]) -> None:
+    rows = "".join(f"1,{n},{1_700_000_000 + n}\n" for n in range(50))
+    message = refused(file(f"user,item,time\n{rows}1,x,yesterday\n"))
+    assert "row 52: time must be seconds since 1970 or a date and time in ISO 8601, got 'yesterday'" in message
+    stream = read_stream(file(f"user,item,time\n{rows}1,first,2020-01-01T00:00:00Z\n"))
+    assert [stream.events[0].item, stream.events[-1].time] == ["first", 1_700_000_049.0]
+
+
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
 @pytest.mark.parametrize(("per_second", "unit"), [(10**3, "milli"), (10**6, "micro"), (10**9, "nano")])
 def test_times_that_no_second_can_be_are_taken_for_something_shorter(
@@ -320,6 +328,14 @@ def test_what_is_ignored_is_not_even_looked_at(arrow: Callable[..., Path], file:
     assert context(file('{"user":1,"item":2,"a":{"b":1}}', "events.jsonl"), ignore={"a"}) == [{}]
 
 
+def test_a_column_that_no_file_has_cannot_be_ignored(file: Callable[..., Path]) -> None:
+    events, items = file("user,item,a\n1,2,3\n"), file("item,b\n2,x\n", "items.csv")
+    for name in ("a", "b"):
+        read_stream(events, items=items, ignore=[name])
+    message = refused(events, items=items, ignore=["a", "pirce"])
+    assert message == "ignore: no file has a column 'pirce'; name one of a, b, item, user"
+
+
 def test_what_is_missing_is_left_out(file: Callable[..., Path]) -> None:
     text = 'user,item,price,device,member\n1,2,NaN,,true\n1,3,2.5,"NA",\n1,4,,phone,\n'
     assert context(file(text)) == [{"member": True}, {"price": 2.5, "device": "NA"}, {"device": "phone"}]
@@ -383,6 +399,11 @@ def test_a_line_may_break_within_quotes_anywhere(file: Callable[..., Path]) -> N
     verse = "\n" * 100
     stream = read_stream(file("user,item,x\n" + f'1,2,"{verse}"\n' * (MANY // 10)))
     assert [event.context["x"] for event in stream.events].count(verse) == MANY // 10
+
+
+def test_rows_are_counted_as_an_editor_counts_them(file: Callable[..., Path]) -> None:
+    text = 'user,item,x\n1,2,"a\nb\nc"\n\n1,3,"say ""so"", or\nnot"\n1,,c\n'
+    assert "row 8: item must be" in refused(file(text))
 
 
 # Filter

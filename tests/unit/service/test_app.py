@@ -72,6 +72,13 @@ def test_any_text_can_be_an_id(api: Api, name: str) -> None:
     assert api.call("GET", path).json["id"] == name
 
 
+@pytest.mark.parametrize("path", ["/items/m50/", "/items/a/b", "/users/a//"])
+def test_a_slash_that_is_not_encoded_is_no_part_of_an_id(api: Api, path: str) -> None:
+    refused = api.call("PUT", path, {})
+    assert (refused.status, refused.json["field"]) == (404, "id")
+    assert "a slash as %2F" in refused.json["detail"]
+
+
 def test_many_items_and_users_go_in_one_call(api: Api, fresh: str) -> None:
     many = [{"id": f"{fresh}{n}", "attributes": {}} for n in range(1000)]
     assert api.call("POST", "/items", many).json["written"] == 1000

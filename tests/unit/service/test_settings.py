@@ -229,6 +229,13 @@ def test_unknown_names_are_refused(tmp_path: Path) -> None:
         settled(None, {}, {"prot": 80})
 
 
+def test_a_hyperparameter_is_sent_to_its_place(tmp_path: Path) -> None:
+    file = from_file(tmp_path, "factors = 8\n")
+    message = rf"'factors' in {re.escape(str(file))}: is a hyperparameter and no setting, got 8; write it below \[hyperp"
+    with pytest.raises(InvalidInput, match=message):
+        settled(file, {}, {})
+
+
 def test_variables_of_others_and_empty_ones_are_left_alone() -> None:
     environ = {
         "COLDSTREAM_DATA": "/data/sets",
