@@ -440,8 +440,8 @@ class Recommender:
         for position, event in events:
             if checked_event(event).context:
                 coming |= self.check_event(event, coming)
-            if type(position) is not int or position <= last:
-                raise InvalidInput(f"position must be a whole number beyond {last}, got {shown(position)}")
+            if type(position) is not int or not last < position < 2**62:
+                raise InvalidInput(f"position must be a whole number beyond {last} and below 2**62, got {shown(position)}")
             last = position
         with collection_paused():
             self._clock = learn_or_observe(self._shared, self._users, events, self._clock)
@@ -456,8 +456,8 @@ class Recommender:
             self._clock = learn_all(self._shared, self._users, given, self._clock)
 
     def _checked_position(self, position: int | None) -> int | None:
-        if position is not None and (isinstance(position, bool) or not isinstance(position, int)):
-            raise InvalidInput(f"position must be a whole number, got {shown(position)}")
+        if position is not None and (isinstance(position, bool) or not isinstance(position, int) or position >= 2**62):
+            raise InvalidInput(f"position must be a whole number below 2**62, got {shown(position)}")
         if position is not None and position <= self._clock.position:
             message = f"position must be beyond the last one, {self._clock.position}, got {position}"
             raise InvalidInput(f"{message}; a log is learned in its order, and every line once")
@@ -515,10 +515,12 @@ class Recommender:
 
     def _described_item(self, item: str, attributes: Mapping[str, Any] | None, memo: ItemMemo) -> DescribedItem:
         checked_id("item", item)
-        if not attributes and (attributes is None or isinstance(attributes, Mapping)):
+        if attributes is None:
             return DescribedItem(item, {}, ())
         if type(attributes) is not dict:
             checked_names(f"item {item!r}", attributes)
+        if not attributes:
+            return DescribedItem(item, {}, ())
         described = self._shared.encoder.describe_item(item, attributes, memo)
         return DescribedItem(item, {name: frozen(raw) for name, raw in attributes.items()}, described)
 

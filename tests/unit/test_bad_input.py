@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+import numpy as np
 import pytest
 from test_recommender import SCHEMA, filled
 
@@ -56,6 +57,8 @@ CASES: list[tuple[Callable[[Recommender], object], list[str]]] = [
     (lambda r: r.learn([event(), event(weather="new"), event(device=1.5)]), ["context: device", "1.5"]),
     (lambda r: r.learn([event(weather="new"), event(weather=["a", "list"])]), ["context: weather", "['a', 'list']"]),
     (lambda r: r.learn(event(), position=60), ["position must be beyond the last one, 60", "got 60"]),
+    (lambda r: r.learn(Event("new", "new"), position=2**63), ["position must be", "below 2**62", str(2**63)]),
+    (lambda r: r.put_item("b7", np.array([1, 2])), ["item 'b7'", "mapping", "array([1, 2])"]),
     (lambda r: r.learn(event(), position=True), ["position", "True"]),
     (lambda r: r.learn(event(), position=61.0), ["position", "61.0"]),
     (lambda r: r.observe(event(), position=3), ["position", "got 3"]),

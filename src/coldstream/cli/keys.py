@@ -1,11 +1,15 @@
 """`coldstream keys add NAME | list | remove NAME`."""
 
 import argparse
+import fcntl
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from coldstream.errors import InvalidInput
 from coldstream.service.keys import SCOPES, Keys, checked_key, drawn, hashed
 
 
@@ -25,10 +29,12 @@ def add_to(commands: Any) -> None:
 
 
 def _add(args: argparse.Namespace) -> int:
-    keys = Keys.read(args.keys) if os.path.exists(args.keys) else Keys()
     presented = drawn()
     scopes = [scope.strip() for scope in args.scopes.split(",")]
-    keys.with_(checked_key(args.name, scopes, hashed(presented), "new key")).write(args.keys)
+    key = checked_key(args.name, scopes, hashed(presented), "new key")
+    with _alone(args.keys):
+        keys = Keys.read(args.keys) if os.path.exists(args.keys) else Keys()
+        keys.with_(key).write(args.keys)
     print(presented)
     _note(f"this is the key of {args.name}; it is not shown again")
     return 0
@@ -41,9 +47,24 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _remove(args: argparse.Namespace) -> int:
-    Keys.read(args.keys).without(args.name).write(args.keys)
+    with _alone(args.keys):
+        Keys.read(args.keys).without(args.name).write(args.keys)
     _note(f"removed {args.name}")
     return 0
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Nobody else changes the file meanwhile. Its folder is locked, because the file itself is replaced."""
+    try:
+        folder = os.open(path.absolute().parent, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise InvalidInput(f"keys {str(path)!r} cannot be written: {error}; nothing was changed") from error
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
 
 
 def _note(text: str) -> None:

@@ -120,6 +120,7 @@ def _field(name: str, types: set[type], known: Sequence[Any]) -> Field | str:
         if not known:
             return "it is a number, and no event of the first 30 % shows its scale"
         coded = types == {int} and len(set(known)) <= max(FEW, len(known) / FEW)
+        coded = coded and all(abs(value) < 2**63 for value in known)
         return Category(name) if coded else Number(name, bins=_deciles(known))
     if types <= {str, bool, int}:
         distinct = len(set(known))

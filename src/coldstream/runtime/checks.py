@@ -1,6 +1,7 @@
 """What a line would be refused for, found out before it is written: the log holds only what can be done."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from coldstream.errors import ColdstreamError, UnknownId
 from coldstream.events.event import Event
@@ -23,12 +24,12 @@ class Checks:
 
     def __init__(self, recommender: Recommender) -> None:
         self._recommender = recommender
-        self._coming: dict[str, Field] = {}
-        self._gone: set[Record] = set()
+        self._coming = _Coming({}, {})
+        self._gone: set[tuple[type, str]] = set()
 
     def check(self, records: Sequence[Record]) -> None:
         """Raise `Refused` for the first that cannot be taken; what came with the call is forgotten then."""
-        coming, gone = dict(self._coming), set(self._gone)
+        coming, gone = self._coming.copy(), set(self._gone)
         for index, record in enumerate(records):
             try:
                 self._check(record, coming, gone)
@@ -36,27 +37,45 @@ class Checks:
                 raise Refused(index, error) from error
         self._coming, self._gone = coming, gone
 
-    def _check(self, record: Record, coming: dict[str, Field], gone: set[Record]) -> None:
+    def _check(self, record: Record, coming: "_Coming", gone: set[tuple[type, str]]) -> None:
         recommender = self._recommender
         match record:
             case Interaction():
                 event = Event(record.user, record.item, record.time, record.context)
                 if record.context:
-                    coming |= recommender.check_event(event, coming)
+                    coming.follow(recommender, event, certain=record.event_id is None)
             case ItemPut():
                 recommender.check_item(record.id, record.attributes)
             case UserPut():
                 recommender.check_user(record.id, record.attributes)
             case ItemRemoved():
-                if record in gone or not recommender.has_item(record.id):
+                if (ItemRemoved, record.id) in gone or not recommender.has_item(record.id):
                     raise UnknownId(f"item {record.id!r} is not in the catalogue; nothing was removed")
-                gone.add(record)
+                gone.add((ItemRemoved, record.id))
             case UserForgotten():
-                if record in gone or not recommender.has_user(record.id):
+                if (UserForgotten, record.id) in gone or not recommender.has_user(record.id):
                     raise UnknownId(f"user {record.id!r} is not known; there is nothing to forget")
-                gone.add(record)
+                gone.add((UserForgotten, record.id))
             case FieldsAdded():
                 recommender.check_fields(fields_by_side(record.fields))
+
+
+class _Coming(NamedTuple):
+    """The context fields that events bring which are not written yet."""
+
+    certain: dict[str, Field]
+    possible: dict[str, Field]
+    """Of events that have an id: the log may have it already, and then neither the event nor its field comes."""
+
+    def copy(self) -> "_Coming":
+        return _Coming(dict(self.certain), dict(self.possible))
+
+    def follow(self, recommender: Recommender, event: Event, certain: bool) -> None:
+        """Take an event that can be learned whether the possible fields come or not; raise what it would be refused for."""
+        new = recommender.check_event(event, self.certain)
+        if self.possible:
+            recommender.check_event(event, self.possible | self.certain)
+        (self.certain if certain else self.possible).update(new)
 
 
 def together(first: Record, other: Record) -> bool:

@@ -1,5 +1,6 @@
 """What is known, as far as a log has brought it. A line means the same whether it is new or replayed."""
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby, islice
 from pathlib import Path
@@ -8,7 +9,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from coldstream.config import Hyperparameters
-from coldstream.errors import Diverged, InvalidSnapshot, StoreDamaged
+from coldstream.errors import Diverged, InvalidInput, InvalidSnapshot, StoreDamaged
+from coldstream.events.event import Event
 from coldstream.features.schema import Schema, fields_by_side
 from coldstream.recommender import Recommender
 from coldstream.runtime.live_evaluation import LiveEvaluation
@@ -27,6 +29,8 @@ from coldstream.runtime.records import (
 from coldstream.scoring.ranking import Rank
 from coldstream.snapshot import NOT_WHAT_IT_SHOULD_BE, read_snapshot, write_snapshot
 from coldstream.storage.store import Entry, Saved
+
+log = logging.getLogger(__name__)
 
 State = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 """One JSON document and named arrays."""
@@ -124,7 +128,12 @@ class Learner:
         for _, interaction in lines:
             new_users.append(interaction.user not in came and not recommender.has_past(interaction.user))
             came.add(interaction.user)
-        recommender.replay([(position, interaction.event()) for position, interaction in lines])
+        try:
+            recommender.replay([(position, interaction.event()) for position, interaction in lines])
+        except InvalidInput:  # one of them is a line that should not be there; alone, each is taken as far as it can be
+            for position, interaction in lines:
+                self._learn(position, interaction, None)
+            return
         places = [recommender.place(interaction.item) for _, interaction in lines]
         self.evaluation.note_unranked(new_users, places, recommender.places())
 
@@ -136,6 +145,11 @@ class Learner:
         except Diverged:
             # It happened and it is in the log, so it belongs to the user's past, here and in every replay.
             recommender.observe(event, position=position)
+        except InvalidInput:
+            # Nothing is written that would be refused; should it be there all the same, a log must not end the service for
+            # good. What cannot be understood is its context.
+            log.error("a line of the log is learned without its context, which is refused", extra={"position": position})
+            recommender.learn(Event(interaction.user, interaction.item, interaction.time), position=position)
         self.evaluation.note(new_user, recommender.place(interaction.item), recommender.places(), ranks)
 
     # What survives

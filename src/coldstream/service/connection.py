@@ -4,6 +4,7 @@ Nothing here is done by the clock for a single request. Whoever sweeps looks at 
 waits for; a request that is whole when it arrives costs no timer.
 """
 
+import re
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,9 @@ LINGER_SECONDS = 2.0
 """How long a client that was turned away has to read why: a reset would overtake the answer."""
 SPARE = 64
 """Connections beyond the limit that are told so; further ones are ended without a word."""
+
+
+_UPGRADE = re.compile(rb"\r\nupgrade:[^\r\n]*", re.IGNORECASE)
 
 
 class Stage(Enum):
@@ -76,6 +80,8 @@ class Connection(HttpToolsProtocol):
         """Some bytes came. Those that finish nothing are kept by the parser, so there is an end to them."""
         if self._refused:
             return
+        if self._unfinished == 0 and not self._in_body():
+            data = _without_upgrade(data)
         self._unfinished += len(data)
         super().data_received(data)
         if self._finished:
@@ -89,6 +95,9 @@ class Connection(HttpToolsProtocol):
         """All headers of a request have come."""
         if len(self.headers) > MOST_HEADERS or (self._unfinished > self._limits.header_bytes and self._is_long()):
             self._end_parsing(Reason.LONG_HEADERS)
+        if self.parser.should_upgrade():
+            # The parser would not look at the body, which would then be taken for the next request.
+            self._end_parsing(Reason.UPGRADE)
         if b"#" in self.url:
             # The parser would leave the rest out: DELETE /items/c# would delete c.
             self._end_parsing(Reason.FRAGMENT)
@@ -180,6 +189,10 @@ class Connection(HttpToolsProtocol):
         lines = sum(len(name) + len(value) + len(b": \r\n") for name, value in self.headers)
         return len(self.url) + lines > self._limits.header_bytes
 
+    def _in_body(self) -> bool:
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is not None and cycle.more_body
+
     def _let_go(self) -> None:
         if self._held:
             self._shared.held -= self._held
@@ -196,3 +209,12 @@ class Connection(HttpToolsProtocol):
         if self.cycle.more_body and not self.pipeline:
             return Stage.BODY
         return Stage.READER if self.flow.write_paused else Stage.ANSWER
+
+
+def _without_upgrade(data: bytes) -> bytes:
+    """What came at the head of a request, less the offer to speak another protocol, which a server may pass over.
+
+    Many clients make it with their first request. One that comes in pieces is left, and refused.
+    """
+    head, end, rest = data.partition(b"\r\n\r\n")
+    return _UPGRADE.sub(b"", head) + end + rest if end and b"pgrade" in head else data

@@ -10,13 +10,15 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from msgspec import UNSET
+import msgspec
+from msgspec import UNSET, UnsetType
 
 from coldstream.config import PRESETS
 from coldstream.errors import InvalidInput
 from coldstream.features.fields import Field
 from coldstream.features.schema import SIDES, Schema, fields_by_side
 from coldstream.model.explanation import MOST_TERMS, Addends, explained
+from coldstream.recommender import Recommendation
 from coldstream.runtime.checks import Refused
 from coldstream.runtime.records import FieldsAdded, Interaction, ItemPut, ItemRemoved, Record, UserPut
 from coldstream.runtime.snapshots import NOT_NOW
@@ -53,24 +55,32 @@ async def recommend(service: Service, request: messages.RecommendRequest, _: str
         best = await service.batcher.recommend(recommender, encode)
         if not request.describe:
             return messages.RecommendResponse([messages.Recommended(item, score) for item, score in best])
-        described = ((item, score, _described(service, item)) for item, score in best)
-        return messages.RecommendResponse(
-            [messages.Recommended(item, score, attributes=own) for item, score, own in described]
-        )
+        described = zip(best, _described(service, best), strict=True)
+        return messages.RecommendResponse([messages.Recommended(*one, attributes=own) for one, own in described])
     if request.n > messages.MOST_EXPLAINED:
         message = f"n must be at most {messages.MOST_EXPLAINED} with explain, got {request.n}"
         raise _refused("n", f"{message}; ask for fewer, or explain single items with /explain")
     best, addends = await service.batcher.recommend_with_addends(recommender, encode)
     most = min(MOST_TERMS, messages.MOST_TERMS // max(1, len(best)))
-    known = [_described(service, item) if request.describe else UNSET for item, _ in best]
+    known: Sequence[dict[str, Any] | UnsetType] = [UNSET] * len(best)
+    if request.describe:
+        known = _described(service, best)
     why = await asyncio.to_thread(lambda: [_terms(own, most) for own in addends])
     answers = zip(best, why, known, strict=True)
     return messages.RecommendResponse([messages.Recommended(*one, terms, own) for one, terms, own in answers])
 
 
-def _described(service: Service, item: str) -> dict[str, Any]:
-    """The attributes of an item that was recommended, and that may have been removed since."""
-    return service.recommender.item(item) if service.recommender.has_item(item) else {}
+def _described(service: Service, best: Sequence[Recommendation]) -> list[dict[str, Any]]:
+    """The attributes of items that were recommended, and that may have been removed since."""
+    recommender, described, size = service.recommender, list[dict[str, Any]](), 0
+    for item, _ in best:
+        own = recommender.item(item) if recommender.has_item(item) else {}
+        size += len(msgspec.json.encode(own))
+        if size > messages.MOST_DESCRIBED:
+            message = f"the attributes of {len(best)} items take more than {messages.MOST_DESCRIBED} bytes"
+            raise _refused("n", f"{message}; ask for fewer, or leave out describe")
+        described.append(own)
+    return described
 
 
 async def explain(service: Service, request: messages.ExplainRequest, _: str) -> messages.Explanation:

@@ -17,6 +17,8 @@ MOST_ASKED = 4096
 """Values in the context, the attributes and the filter of one request together."""
 MOST_EXPLAINED, MOST_TERMS = 100, 5000
 """Items that one recommendation may explain, and terms that it gives for all of them together."""
+MOST_DESCRIBED = 4 * 2**20
+"""Bytes that the attributes of all items of one recommendation may take."""
 MOST_SCHEMA_FIELDS, MOST_SCHEMA_VALUES = 256, 50
 """Fields in one page of the schema, and values that it tells of each."""
 

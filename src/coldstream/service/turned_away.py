@@ -30,6 +30,7 @@ class Reason(Enum):
     SLOW_BODY = ("slow body", 408, "the body of a request must not take so long; send it at once, or less of it")
     LONG_HEADERS = ("long headers", 431, "the path and the headers of a request are too long or too many; send less")
     FRAGMENT = ("fragment", 400, "a path must not hold #; write it as %23")
+    UPGRADE = ("upgrade", 400, "no other protocol is spoken here; send the request without the header Upgrade")
     MALFORMED = ("malformed", 400, "this is no request of HTTP/1.1")
     IDLE = ("idle", 408, "")
     UNREAD = ("unread", 408, "")

@@ -51,6 +51,17 @@ def test_a_log_is_replayed_though_it_holds_a_time_that_is_refused_by_now() -> No
     assert together.recommender.events == 2
 
 
+def test_a_line_that_should_not_be_there_is_learned_without_its_context() -> None:
+    records = [ItemPut("i", {}), Interaction("u", "i", 1.0, {"device": "phone"}), Interaction("u", "i", 2.0, {"new": 5})]
+    records.append(Interaction("v", "i", 3.0, {"device": "phone"}))
+    one_by_one, together, sound = begun(), begun(), begun()
+    for position, record in enumerate(records, 2):
+        one_by_one.apply(position, record)
+        sound.apply(position, Interaction("u", "i", 2.0) if position == 4 else record)
+    together.replay(Entry(position, line(record).body) for position, record in enumerate(records, 2))
+    assert state(together) == state(one_by_one) == state(sound)
+
+
 def test_replayed_together_or_one_by_one(monkeypatch) -> None:
     records = lines()
     one_by_one = begun()

@@ -180,6 +180,27 @@ def test_a_context_field_that_is_coming_binds_those_behind_it(store: Faulty) -> 
     during(store, work)
 
 
+def test_a_field_of_an_event_that_the_log_has_already_does_not_come(store: Faulty) -> None:
+    """The event is not written again, so what relies on its field would be refused for ever, at every start."""
+
+    async def work(writer: Writer) -> None:
+        await writer.write([Interaction("u", "i", None, {}, "e1")])
+        known = Interaction("u", "i", None, {"z": "s"}, "e1")
+        with pytest.raises(Refused, match="undeclared field 'z' must be a string") as refused:
+            await writer.write([known, Interaction("u", "i", None, {"z": 5})])
+        assert refused.value.index == 1
+        new = Interaction("u", "i", None, {"y": "s"}, "e2")
+        with pytest.raises(Refused, match="undeclared field 'y' must be a string"):
+            await writer.write([new, Interaction("u", "i", None, {"y": 5})])
+        with pytest.raises(Refused, match="y must be"):
+            await writer.write([new, Interaction("u", "i", None, {"y": ["a", "list"]})])
+        assert await writer.write([known, Interaction("u", "i", None, {"z": "t"})]) == [None, 3]
+        assert await writer.write([Interaction("u", "i", None, {"x": "s"}), Interaction("u", "i", None, {"x": 5})]) == [4, 5]
+
+    learner = during(store, work).learner
+    assert bits(again(store.folder).recommender) == bits(learner.recommender)
+
+
 def test_what_is_not_there_cannot_go_and_goes_once(store: Faulty) -> None:
     async def work(writer: Writer) -> None:
         await writer.write([ItemPut("i", {})])

@@ -404,6 +404,20 @@ def test_recommended_items_come_with_their_attributes_if_wanted(api: Api, fresh:
     assert all(one["why"] and "attributes" in one for one in both)
 
 
+def test_attributes_of_recommended_items_are_bounded(api: Api, fresh: str) -> None:
+    values = [f"{n}" + "x" * 1000 for n in range(250)]
+    api.call("POST", "/items", [{"id": f"{fresh}{n}", "attributes": {"genre": values}} for n in range(3)])
+    names = [f"{fresh}{n}" for n in range(20)]
+    for name in names[3:]:
+        api.call("PUT", f"/items/{name}", {"attributes": {"genre": values}})
+    some = api.call("POST", "/recommend", {"allow": names[:10], "describe": True})
+    assert (some.status, len(some.json["items"])) == (200, 10)
+    for explain in (False, True):
+        refused = api.call("POST", "/recommend", {"allow": names, "n": 20, "describe": True, "explain": explain})
+        assert (refused.status, refused.json["field"]) == (422, "$.n")
+        assert "ask for fewer, or leave out describe" in refused.json["detail"]
+
+
 def test_what_filters_mean(api: Api, fresh: str) -> None:
     genres = {"a": ["jazz", "live"], "b": ["jazz"], "c": ["rock"], "d": []}
     api.call("POST", "/items", [{"id": fresh + name, "attributes": {"genre": genre}} for name, genre in genres.items()])

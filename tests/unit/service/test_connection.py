@@ -2,6 +2,7 @@
 
 import json
 import resource
+import time
 
 import pytest
 from listening import BIG, Client, Listening, listening, wait_until
@@ -237,6 +238,31 @@ def test_what_is_no_request_is_told_so(monkeypatch: pytest.MonkeyPatch, data: by
 def test_a_path_is_not_cut_at_its_fragment(monkeypatch: pytest.MonkeyPatch) -> None:
     with listening(monkeypatch) as server:
         assert "%23" in refused(server.asked(b"DELETE /items/c#5 HTTP/1.1\r\nHost: localhost\r\n\r\n"), 400)
+
+
+OFFER = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA\r\n"
+
+
+def test_an_offer_to_speak_another_protocol_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    with listening(monkeypatch) as server:
+        client = server.client()
+        body = b"\r\nUpgrade: h2c\r\n\r\n"
+        for _ in range(2):
+            client.send(b"POST /a HTTP/1.1\r\nHost: localhost\r\n%bContent-Length: %d\r\n\r\n%b" % (OFFER, len(body), body))
+            answer = client.answer()
+            assert (answer[0], json.loads(answer[2])["length"]) == (200, len(body))
+
+
+def test_a_body_after_an_offer_in_pieces_is_no_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    with listening(monkeypatch) as server:
+        client = server.client()
+        head = b"POST /a HTTP/1.1\r\nHost: localhost\r\n%bContent-Length: %d\r\n\r\n" % (OFFER, len(GET))
+        client.send(head[:50])
+        time.sleep(0.2)  # or the two would come as one
+        client.send(head[50:] + GET)
+        assert "Upgrade" in refused(client.answer(), 400)
+        assert client.is_ended()
+        assert server.turned_away("upgrade") == 1
 
 
 def test_trailers_are_no_headers(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,8 @@ import argparse
 import hmac
 import os
 import re
+import subprocess
+import sys
 import tomllib
 from hashlib import sha256
 from pathlib import Path
@@ -241,3 +243,14 @@ def test_a_file_stays_whose_it_was(tmp_path: Path) -> None:
     os.chown(path, 1234, 2345)
     run("add", "ops", "--scopes", "admin", "--keys", path)
     assert (path.stat().st_uid, path.stat().st_gid, mode_of(path)) == (1234, 2345, 0o600)
+
+
+def test_keys_that_are_added_at_once_are_all_there(tmp_path: Path) -> None:
+    path = tmp_path / "keys.toml"
+    program = "import sys; from coldstream.cli import main; sys.exit(main(sys.argv[1:]))"
+    adding = [
+        subprocess.Popen([sys.executable, "-c", program, "keys", "add", f"k{n}", "--scopes", "read", "--keys", str(path)])
+        for n in range(6)
+    ]
+    assert [one.wait() for one in adding] == [0] * 6
+    assert {key.name for key in Keys.read(path)} == {f"k{n}" for n in range(6)}
