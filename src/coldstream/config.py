@@ -39,6 +39,9 @@ class Hyperparameters:
     """η."""
     adagrad_floor: float = 1e-6
     """ε under AdaGrad's root: the larger, the shorter the first steps of a new feature."""
+    adagrad_window: float = 0.0
+    """How many updates of a parameter AdaGrad's sum remembers, the older the less; 0 is all of them. Without a window steps
+    only shrink, and after millions of events a change of taste is hardly followed."""
     regularization: Regularization = "per-field"
     """`fixed`; `paper`, one adaptive λ each for w0, w and every factor; `per-field`, one adaptive log-λ per field."""
     intercept_penalty: float = 0.0
@@ -71,6 +74,8 @@ class Hyperparameters:
             _require(name, value, lowest <= value <= highest, f"from {lowest:g} to {highest:g}")
         for half_life in self.trends:
             _require("trends", self.trends, 1e-3 <= half_life <= 1e12, "half-lives from 0.001 to 1e12 events")
+        window = self.adagrad_window
+        _require("adagrad_window", window, window == 0 or window >= 1, "0 for all updates, or 1 or more")
         if self.loss in ("softmax", "bpr"):
             _require("negatives", self.negatives, self.negatives > 0, f"1 or more, because loss {self.loss!r} contrasts")
 
@@ -98,6 +103,7 @@ _BOUNDS: Mapping[str, tuple[float, float]] = {
     "negatives": (0, 100_000),
     "learning_rate": (1e-12, 1e3),
     "adagrad_floor": (1e-30, 1e6),
+    "adagrad_window": (0, 1e12),
     "intercept_penalty": (0, 1e6),
     "linear_penalty": (0, 1e6),
     "factor_penalty": (0, 1e6),

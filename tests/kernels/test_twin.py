@@ -48,9 +48,9 @@ CONFIGURATIONS = list(
 
 
 @pytest.mark.parametrize(("loss", "optimizer", "regularization", "pairs"), CONFIGURATIONS)
-@given(stream=st.lists(events, min_size=1, max_size=6), seed=st.integers(0, 9))
+@given(stream=st.lists(events, min_size=1, max_size=6), seed=st.integers(0, 9), window=st.sampled_from([0.0, 1.0, 3.0]))
 @settings(max_examples=15)
-def test_learn(loss: str, optimizer: str, regularization: str, pairs: str, stream: list, seed: int) -> None:
+def test_learn(loss: str, optimizer: str, regularization: str, pairs: str, stream: list, seed: int, window: float) -> None:
     h = Hyperparameters(
         factors=3,
         loss=loss,
@@ -59,6 +59,7 @@ def test_learn(loss: str, optimizer: str, regularization: str, pairs: str, strea
         pairs=pairs,
         learning_rate=0.005,
         adagrad_floor=0.1,  # smooth: near zero gradients AdaGrad's direction is the sign of a rounding error
+        adagrad_window=window,
         intercept_penalty=0.05,
         linear_penalty=0.1,
         factor_penalty=0.2,
@@ -129,6 +130,7 @@ def test_every_lambda_moves_as_the_twins_does(optimizer: str, regularization: st
         pairs=pairs,
         learning_rate=0.05,
         adagrad_floor=0.1,
+        adagrad_window=4.0,
         intercept_penalty=0.5,
         linear_penalty=0.5,
         factor_penalty=0.5,

@@ -20,8 +20,8 @@ def products(V, column, start, stop, q, out):
 
 
 @kernel
-def step(V, GV, SV, i, gradient, old_V, old_GV, old_SV, t, eta, epsilon, twice):
-    return adagrad_step(V, GV, SV, i, gradient, old_V, old_GV, old_SV, t, eta, epsilon, twice)
+def step(V, GV, SV, i, gradient, old_V, old_GV, old_SV, t, eta, epsilon, twice, kept):
+    return adagrad_step(V, GV, SV, i, gradient, old_V, old_GV, old_SV, t, eta, epsilon, twice, kept)
 
 
 def drawn(k: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -88,11 +88,12 @@ def formula(
     eta: np.float32,
     epsilon: np.float32,
     twice: np.float32,
+    kept: np.float32,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The step as its documentation has it: V, G and S afterwards."""
     with np.errstate(all="ignore"):
         g = gradient + twice * v
-        G = before + g * g
+        G = kept * before + g * g
         r = eta / np.sqrt(G + epsilon)
         S = (np.float32(1) - r * twice) * s - np.float32(2) * r * v
         return v - r * g, G, S
@@ -105,9 +106,9 @@ def lost(V: np.ndarray, G: np.ndarray, S: np.ndarray) -> bool:
 class Stepped:
     """One step by the kernel, and what must be true of any."""
 
-    def __init__(self, v, before, s, gradient, eta=0.1, epsilon=1e-6, twice=0.04, rows=5, i=3, t=1) -> None:
+    def __init__(self, v, before, s, gradient, eta=0.1, epsilon=1e-6, twice=0.04, kept=0.99, rows=5, i=3, t=1) -> None:
         rng = np.random.default_rng(0)
-        k, scalars = len(v), [np.float32(scalar) for scalar in (eta, epsilon, twice)]
+        k, scalars = len(v), [np.float32(scalar) for scalar in (eta, epsilon, twice, kept)]
         V, GV, SV, gradients = (rng.normal(size=(rows, k)).astype(np.float32) for _ in range(4))
         V[i], GV[i], SV[i], gradients[t] = v, before, s, gradient
         old = [np.full((rows, k), SENTINEL) for _ in range(3)]
@@ -134,7 +135,7 @@ def test_a_step_is_its_formula_to_the_bit(k: int) -> None:
         rng = np.random.default_rng([seed, k])
         v, before, s, gradient = (np.exp(rng.normal(scale=4, size=k)) * rng.normal(size=k) for _ in range(4))
         eta, epsilon, twice = np.exp(rng.normal(scale=2, size=3)) * (0.1, 1e-6, 0.04)
-        stepped = Stepped(v, np.abs(before), s, gradient, eta, epsilon, twice if seed % 4 else 0.0)
+        stepped = Stepped(v, np.abs(before), s, gradient, eta, epsilon, twice if seed % 4 else 0.0, 1.0 if seed % 3 else 0.9)
         assert not stepped.lost
 
 

@@ -189,6 +189,7 @@ def test_a_closed_context_refuses_new_fields(unchanged: Callable[..., str]) -> N
         ({"initial_deviation": 1e39}, ["initial_deviation", "1e+39"]),
         ({"factors": 10**12}, ["factors", "10000"]),
         ({"preset": {"factors": 3}}, ["preset", "'factors'"]),
+        ({"adagrad_window": 0.5}, ["adagrad_window", "0.5", "0 for all updates, or 1 or more"]),
         ({"loss": "hinge"}, ["loss", "'hinge'", "'softmax'"]),
         ({"negatives": 0}, ["negatives", "'softmax'"]),
         ({"trends": [100, -1]}, ["trends", "-1"]),

@@ -228,6 +228,7 @@ def rule_of(hyperparameters: Hyperparameters) -> UpdateRule:
         pairs=PAIRS[h.pairs],
         eta=float(h.learning_rate),
         epsilon=float(h.adagrad_floor),
+        kept=1.0 - 1.0 / h.adagrad_window if h.adagrad_window else 1.0,
         rho=float(h.penalty_rate),
         intercept=h.intercept,
         linear=h.linear,

@@ -160,12 +160,13 @@ class Machine:
 
     def _update(self, gradient: Theta, touched: Sequence[int]) -> None:
         h, old = self.hyperparameters, copy.deepcopy(self.theta)
+        kept = 1.0 - 1.0 / h.adagrad_window if h.adagrad_window else 1.0
         if h.regularization == "paper":  # a horizon of one event: only the last update counts
             self._sensitivity = Theta(0.0, np.zeros_like(old.w), np.zeros_like(old.V))
         s = self._sensitivity
         if h.intercept:
             step = gradient.w0 + 2.0 * self.lambda0 * old.w0
-            self._squares.w0 += step**2
+            self._squares.w0 = kept * self._squares.w0 + step**2
             rate = float(self._rate(self._squares.w0))
             self.theta.w0 -= rate * step
             s.w0 = -2.0 * rate * old.w0
@@ -174,13 +175,13 @@ class Machine:
             carried = 1.0 if h.regularization == "per-field" else 0.0
             if h.linear:
                 step = gradient.w[i] + 2.0 * self.lambda_w[group] * old.w[i]
-                self._squares.w[i] += step**2
+                self._squares.w[i] = kept * self._squares.w[i] + step**2
                 rate = float(self._rate(self._squares.w[i]))
                 self.theta.w[i] -= rate * step
                 s.w[i] = carried * (1.0 - 2.0 * rate * self.lambda_w[group]) * s.w[i] - 2.0 * rate * old.w[i]
             penalty = self.lambda_V[group]
             steps = gradient.V[i] + 2.0 * penalty * old.V[i]
-            self._squares.V[i] += steps**2
+            self._squares.V[i] = kept * self._squares.V[i] + steps**2
             rates = self._rate(self._squares.V[i])
             self.theta.V[i] -= rates * steps
             s.V[i] = carried * (1.0 - 2.0 * rates * penalty) * s.V[i] - 2.0 * rates * old.V[i]

@@ -65,6 +65,7 @@ class UpdateRule(NamedTuple):
     pairs: int
     eta: float
     epsilon: float
+    kept: float  # of AdaGrad's sums, at every update: 1 if all of them is remembered
     rho: float
     intercept: bool
     linear: bool

@@ -164,6 +164,7 @@ def _step_vectors(
     k, lost = rows.V.shape[1], 0
     adagrad, per_field = rule.optimizer == ADAGRAD, rule.regularization == PER_FIELD
     eta, epsilon, one, two = np.float32(rule.eta), np.float32(rule.epsilon), np.float32(1.0), np.float32(2.0)
+    kept = np.float32(rule.kept)
     rate, twice, step = np.full(k, eta, np.float32), np.empty(k, np.float32), np.empty(k, np.float32)
     row = -1
     for t in range(len(gradient.column)):
@@ -181,7 +182,7 @@ def _step_vectors(
             continue
         if adagrad and per_field:  # one λ for all factors
             own = twice[0] if k else one
-            lost |= adagrad_step(rows.V, rows.GV, rows.SV, i, gradient.V, old.V, old.GV, old.SV, t, eta, epsilon, own)
+            lost |= adagrad_step(rows.V, rows.GV, rows.SV, i, gradient.V, old.V, old.GV, old.SV, t, eta, epsilon, own, kept)
             continue
         _copy(rows.V[i], old.V[t])
         for f in range(k):
@@ -189,7 +190,7 @@ def _step_vectors(
         if adagrad:
             _copy(rows.GV[i], old.GV[t])
             for f in range(k):
-                rows.GV[i, f] = old.GV[t, f] + step[f] * step[f]
+                rows.GV[i, f] = kept * old.GV[t, f] + step[f] * step[f]
             for f in range(k):
                 rate[f] = eta / np.sqrt(rows.GV[i, f] + epsilon)
             lost |= _beyond(_EXPONENT, rows.GV[i])
@@ -210,6 +211,7 @@ def _step_weights(rows: Rows, rule: UpdateRule, gradient: Gradient, penalty: Pen
     touched = len(gradient.column)
     adagrad, per_field = rule.optimizer == ADAGRAD, rule.regularization == PER_FIELD
     eta, epsilon, one, two = np.float32(rule.eta), np.float32(rule.epsilon), np.float32(1.0), np.float32(2.0)
+    kept = np.float32(rule.kept)
     twice, rate, new = np.empty(touched, np.float32), np.full(touched, eta, np.float32), np.empty(touched, np.float32)
     lost = 0
     for t in range(touched):
@@ -225,7 +227,7 @@ def _step_weights(rows: Rows, rule: UpdateRule, gradient: Gradient, penalty: Pen
     if adagrad:
         squares = np.empty(touched, np.float32)
         for t in range(touched):
-            squares[t] = old.Gw[t] + new[t] * new[t]
+            squares[t] = kept * old.Gw[t] + new[t] * new[t]
         for t in range(touched):
             rate[t] = eta / np.sqrt(squares[t] + epsilon)
         for t in range(touched):
@@ -252,7 +254,7 @@ def _step_intercept(state: OptimizerState, rule: UpdateRule, g_sum: float, lambd
     if rule.intercept:
         gradient = np.float32(g_sum) + np.float32(2.0) * np.float32(lambda0) * old
         if rule.optimizer == ADAGRAD:
-            G += gradient * gradient
+            G = np.float32(rule.kept) * G + gradient * gradient
             rate = np.float32(rule.eta) / np.sqrt(G + np.float32(rule.epsilon))
         old -= rate * gradient
     return old, G

@@ -103,16 +103,17 @@ def adagrad_step(
     eta: Any,  # noqa: ARG001
     epsilon: Any,  # noqa: ARG001
     twice: Any,  # noqa: ARG001
+    kept: Any,  # noqa: ARG001
 ) -> Any:
     """A step of AdaGrad for row i, by row t of the gradient, with the sensitivity to the λ that twice is 2λ of.
 
-        g = gradient + 2λ V;  G = GV + g²;  r = η / √(G + ε);  S = (1 − r 2λ) SV − 2 r V;  V ← V − r g
+        g = gradient + 2λ V;  G = kept GV + g²;  r = η / √(G + ε);  S = (1 − r 2λ) SV − 2 r V;  V ← V − r g
 
     What is overwritten goes to row t of the old ones. Returns whether anything has diverged: V beyond 2⁴⁰, or G or S beyond
     what a float32 can hold.
     """
     arrays = (V, GV, SV, types.intp, gradient, old_V, old_GV, old_SV, types.intp)
-    signature = types.boolean(*arrays, types.float32, types.float32, types.float32)
+    signature = types.boolean(*arrays, types.float32, types.float32, types.float32, types.float32)
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         def row(place: int, number: Any) -> Any:
@@ -148,12 +149,12 @@ def adagrad_step(
                 return _I32(value) if kind is _F32 else ir.Constant(ir.VectorType(_I32, LANES), [value] * LANES)
 
             one, two = same(_F32(1.0)), same(_F32(2.0))
-            eta, epsilon, twice = (same(value) for value in args[9:])
+            eta, epsilon, twice, share = (same(value) for value in args[9:])
             name = "llvm.sqrt.f32" if kind is _F32 else f"llvm.sqrt.v{LANES}f32"
             root = cgutils.get_or_insert_function(builder.module, ir.FunctionType(kind, [kind]), name)
             v, before, s = load(vector), load(squares), load(sensitivity)
             g = builder.fadd(load(gradient), builder.fmul(twice, v))
-            G = builder.fadd(before, builder.fmul(g, g))
+            G = builder.fadd(builder.fmul(share, before), builder.fmul(g, g))
             rate = builder.fdiv(eta, builder.call(root, [builder.fadd(G, epsilon)]))
             kept = builder.fmul(builder.fsub(one, builder.fmul(rate, twice)), s)
             S = builder.fsub(kept, builder.fmul(builder.fmul(two, rate), v))
