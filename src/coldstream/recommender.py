@@ -22,6 +22,7 @@ from coldstream.features.history import Features
 from coldstream.features.schema import Schema, extended, with_fields
 from coldstream.features.vocabulary import Vocabulary
 from coldstream.garbage import collection_paused
+from coldstream.increments import is_increment
 from coldstream.inspection import Inspection
 from coldstream.learning import learn_all, learn_one, learn_or_observe, observe_one
 from coldstream.model.explanation import Addends, Explanation, explained, side_of
@@ -477,6 +478,9 @@ class Recommender:
             raise InvalidSnapshot(
                 f"snapshot {str(path)!r} holds a FactorizationMachine; load it with FactorizationMachine.load"
             )
+        if is_increment((document, arrays)):
+            message = f"snapshot {str(path)!r} holds an increment of a service, not everything"
+            raise InvalidSnapshot(f"{message}; load a full one, or what save() wrote")
         try:
             return cls.from_state(document, arrays)
         except InvalidSnapshot as error:

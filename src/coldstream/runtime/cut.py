@@ -34,7 +34,8 @@ class Cut:
     def __init__(self, learner: Learner, folder: Path, base: Chain | None) -> None:
         self._position = learner.position
         # A name of its own: should a killed process leave a child behind for a moment, that one writes to another file.
-        self._file = folder / f".{os.getpid()}-{next(_numbers)}.taking.snapshot"
+        kind = "full" if base is None else "increment"
+        self._file = folder / f".{kind}-{os.getpid()}-{next(_numbers)}.taking.snapshot"
         self._digests = self._file.with_name(f"{self._file.name}.digests.npz")
         self._fork = Fork(partial(_write, learner, self._file, self._digests, base))
         self.pause = self._fork.pause
