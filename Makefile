@@ -46,9 +46,10 @@ check: lint types layers test  ## Everything a change has to pass: ruff, mypy, i
 bench: $(READY)  ## Measure speed and memory; ratios are taken within one run
 	@$(BIN)/python benchmarks/core.py
 	@$(BIN)/python benchmarks/growth.py
+	@$(BIN)/python benchmarks/snapshots.py
 	@$(BIN)/python benchmarks/service.py
 
-torture: $(READY) postgres  ## A thousand kills on both stores and 100,000 odd requests: half an hour, not part of the tests
+torture: $(READY) postgres  ## A thousand kills on both stores, 200 while snapshots are written, and 100,000 odd requests: an hour, not part of the tests
 	@$(BIN)/python tests/torture
 
 COUNT ?= 100

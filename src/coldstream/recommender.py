@@ -22,6 +22,7 @@ from coldstream.features.history import Features
 from coldstream.features.schema import Schema, extended, with_fields
 from coldstream.features.vocabulary import Vocabulary
 from coldstream.garbage import collection_paused
+from coldstream.increments import is_increment
 from coldstream.inspection import Inspection
 from coldstream.learning import learn_all, learn_one, learn_or_observe, observe_one
 from coldstream.model.explanation import Addends, Explanation, explained, side_of
@@ -477,6 +478,9 @@ class Recommender:
             raise InvalidSnapshot(
                 f"snapshot {str(path)!r} holds a FactorizationMachine; load it with FactorizationMachine.load"
             )
+        if is_increment((document, arrays)):
+            message = f"snapshot {str(path)!r} holds an increment of a service, not everything"
+            raise InvalidSnapshot(f"{message}; load a full one, or what save() wrote")
         try:
             return cls.from_state(document, arrays)
         except InvalidSnapshot as error:
@@ -485,9 +489,8 @@ class Recommender:
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Everything, as one JSON document and named arrays. Equal states behave equally for ever after."""
         document, arrays = self._shared.state()
-        users, user_arrays = self._users.state()
-        document |= {"users": users, "events": self._clock.events, "position": self._clock.position}
-        return document, arrays | {f"users.{name}": array for name, array in user_arrays.items()}
+        document |= {"events": self._clock.events, "position": self._clock.position}
+        return document, arrays | {f"users.{name}": array for name, array in self._users.state().items()}
 
     @classmethod
     def from_state(cls, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> "Recommender":
@@ -500,10 +503,10 @@ class Recommender:
         return recommender
 
     def _restore(self, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        parts = parts_of(arrays, "model", "catalogue", "users")
+        parts = parts_of(arrays, "model", "vocabulary", "catalogue", "users")
         shared = SharedModel.from_state(document, parts)
         users = UserStates(shared.encoder, shared.catalogue)
-        users.restore(document["users"], parts["users"])
+        users.restore(parts["users"])
         clock = Clock(int(document["position"]), int(document["events"]))
         if (parts["catalogue"]["counted_at"] > clock.events).any():
             raise ValueError("a trend has a clock of the future")

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coldstream.arrays import Flags
+from coldstream.arrays import Flags, checked_columns
 from coldstream.catalogue.catalogue import AdmittedItem, Catalogue, Layout, Savepoint
 from coldstream.catalogue.combinations import entries_of
 from coldstream.catalogue.learning import EventBatch, learn_event, learn_events
@@ -31,6 +31,7 @@ from coldstream.features.vocabulary import Vocabulary
 from coldstream.model.compiled import unchecked_entry
 from coldstream.model.factorization_machine import FactorizationMachine
 from coldstream.model.keyed_random import key_of
+from coldstream.ragged import documents, joined_documents, joined_texts, parted_texts, texts
 from coldstream.scoring.scorer import scorer_of
 
 _learn_event, _learn_events = unchecked_entry(learn_event), unchecked_entry(learn_events)
@@ -208,14 +209,26 @@ class SharedModel:
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Everything, as one JSON document and named arrays."""
         catalogue, catalogue_arrays = self.catalogue.state()
+        vocabulary = self.encoder.vocabulary.document()
+        values, items = joined_texts(vocabulary.pop("column_value")), joined_texts(catalogue.pop("ids"))
+        notes = joined_documents(zip(catalogue.pop("attributes"), catalogue.pop("notes"), strict=True))
         document = {
             "schema": self.encoder.schema.document(),
             "hyperparameters": self.hyperparameters.document(),
             "seed": self.machine.seed,
-            "vocabulary": self.encoder.vocabulary.document(),
+            "fields": vocabulary["fields"],
             "catalogue": catalogue,
         }
-        parts = {"model": self.machine.state(), "catalogue": catalogue_arrays}
+        parts: dict[str, dict[str, NDArray[Any]]] = {
+            "model": self.machine.state(),
+            "vocabulary": {
+                "field": np.array(vocabulary["column_field"], np.int32),
+                "value": values[0],
+                "value_length": values[1],
+            },
+            "catalogue": catalogue_arrays
+            | {"id": items[0], "id_length": items[1], "note": notes[0], "note_length": notes[1]},
+        }
         return document, {f"{part}.{name}": array for part, arrays in parts.items() for name, array in arrays.items()}
 
     @classmethod
@@ -225,13 +238,22 @@ class SharedModel:
             Schema.from_document(document["schema"]),
             Hyperparameters.from_document(document["hyperparameters"]),
             document["seed"],
-            Vocabulary.from_document(document["vocabulary"]),
+            _vocabulary(document["fields"], parts["vocabulary"]),
         )
         shared.machine.restore(parts["model"])
         if shared.machine.parameters.columns != len(shared.encoder.vocabulary):
             raise ValueError("the vocabulary and the parameters have not the same columns")
         columns, has_ids = shared.machine.parameters.columns, shared.encoder.id_field("item") is not None
-        shared.catalogue.restore(columns, has_ids, document["catalogue"], parts["catalogue"])
+        own = parts["catalogue"]
+        notes = documents(own["note"], own["note_length"])
+        catalogue = document["catalogue"] | {
+            "ids": texts(own["id"], own["id_length"]),
+            "attributes": [attributes for attributes, _ in notes],
+            "notes": [note for _, note in notes],
+        }
+        if not len(set(catalogue["ids"])) == len(catalogue["ids"]) == len(notes):
+            raise ValueError("an item is there twice, or has no attributes")
+        shared.catalogue.restore(columns, has_ids, catalogue, own)
         return shared
 
     def _start(self, clock: Clock) -> None:
@@ -244,6 +266,14 @@ class SharedModel:
         for side in SIDES:
             for field in getattr(self.encoder.schema, side):
                 factored[self.encoder.vocabulary.field(f"{side}.{field.name}")] = not field.linear
+
+
+def _vocabulary(fields: Sequence[str], arrays: Mapping[str, NDArray[Any]]) -> Vocabulary:
+    column_field = checked_columns("vocabulary.field", arrays["field"], -1, len(fields)).tolist()
+    values = parted_texts(arrays["value"], arrays["value_length"])
+    if any((field < 0) != (value is None) for field, value in zip(column_field, values, strict=True)):
+        raise ValueError("a column has a field and no value, or a value and no field")
+    return Vocabulary.from_document({"fields": fields, "column_field": column_field, "column_value": values})
 
 
 def parts_of(arrays: Mapping[str, NDArray[Any]], *names: str) -> dict[str, dict[str, NDArray[Any]]]:

@@ -1,12 +1,17 @@
-"""What belongs to one user: attributes, recent history, the items seen, and the encoding that follows from them."""
+"""What belongs to one user: attributes, recent history, the items seen, and the encoding that follows from them.
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+Everybody is kept packed, in a few dozen bytes, and only those who came lately are unpacked as well. It is a representation
+and nothing else: whoever is packed and unpacked goes on with the same bits.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coldstream.arrays import Integers, checked_columns, frozen, grown
+from coldstream.arrays import Integers, grown
 from coldstream.catalogue.catalogue import Catalogue
 from coldstream.catalogue.shapes import UserHistory
 from coldstream.events.event import Event
@@ -14,6 +19,14 @@ from coldstream.features.encoded_user import EncodedUser
 from coldstream.features.encoder import Encoder
 from coldstream.features.history import Features, LastItemFeatures, RecentHistory
 from coldstream.features.sparse import Sparse
+from coldstream.packed_user import NOTHING, UserParts, check_all, distinct, packed, unpacked
+from coldstream.ragged import blobs, joined, joined_texts, texts
+
+MOST_UNPACKED = 10_000
+"""Users who are kept unpacked: those who came last. To unpack one takes microseconds, to keep one takes two kilobytes."""
+
+STALE = b""
+"""Stands for a packed user who has changed since, and is unpacked."""
 
 _NONE = np.zeros(0, np.int32)
 
@@ -48,16 +61,10 @@ class Seen:
         """How often each entry of `slots` counts, to be read only."""
         return self._times[: self._count]
 
-    def copy(self) -> "Seen":
-        """The same as it is now. Entries are never written again, so they need not be copied."""
-        copied = Seen()
-        copied._slots, copied._times, copied._count = self._slots, self._times, self._count
-        return copied
-
     def distinct(self) -> tuple[Integers, Integers]:
         """All of them once, in ascending order, and how often each."""
-        slots, entry = np.unique(self.slots(), return_inverse=True)
-        return slots, np.bincount(entry, self.times(), len(slots)).astype(np.int32)
+        slots, times = distinct(self.slots(), self.times())
+        return np.array(slots, np.int32), np.array(times, np.int32)
 
 
 class UserState:
@@ -83,66 +90,117 @@ class UserStates:
 
     def __init__(self, encoder: Encoder, catalogue: Catalogue) -> None:
         self._encoder, self._catalogue = encoder, catalogue
-        self._states: dict[str, UserState] = {}
+        self._packed: dict[str, bytes] = {}  # everybody, in order of registration
+        self._unpacked: OrderedDict[str, UserState] = OrderedDict()  # some of them; whoever came last is at the end
 
     def __len__(self) -> int:
-        return len(self._states)
+        return len(self._packed)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._states)
+        return iter(self._packed)
 
     def __contains__(self, user: object) -> bool:
-        return user in self._states
+        return user in self._packed
 
     def __getitem__(self, user: str) -> UserState:
-        return self._states[user]
+        found = self._find(user)
+        if found is None:
+            raise KeyError(user)
+        return found
 
     def of(self, user: str | None) -> UserState:
         """The state of a user, or that of somebody unknown."""
-        found = None if user is None else self._states.get(user)
+        found = None if user is None else self._find(user)
         return nobody() if found is None else found
 
     # What changes
 
     def put(self, user: str, attributes: Mapping[str, Any], features: Features) -> None:
         """Add a user, or give one other attributes."""
-        before = self._states.get(user)
+        if not attributes and user not in self._packed:
+            self._packed[user] = NOTHING
+            return
+        before = self._find(user)
         recent, seen = (RecentHistory(), Seen()) if before is None else (before.recent, before.seen)
-        self._states[user] = UserState(attributes, features, recent, seen)
+        self._change(user, UserState(attributes, features, recent, seen))
 
     def forget(self, user: str) -> None:
         """Drop a user."""
-        del self._states[user]
+        del self._packed[user]
+        self._unpacked.pop(user, None)
 
     def checkpoint(self, users: Iterable[str]) -> Callable[[], None]:
         """What gives some users back what they are now."""
-        saved = {user: self._states[user] for user in users if user in self._states}
-        kept = {user: (state.recent, state.seen.copy(), state.encoded) for user, state in saved.items()}
-        unknown = [user for user in users if user not in self._states]
+        kept = {user: self._packed_now(user) for user in users if user in self._packed}
+        unknown = [user for user in users if user not in self._packed]
 
         def undo() -> None:
             for user in unknown:
-                self._states.pop(user, None)
-            for user, state in saved.items():
-                state.recent, state.seen, state.encoded = kept[user]
+                self._packed.pop(user, None)
+                self._unpacked.pop(user, None)
+            for user, own in kept.items():
+                self._packed[user] = own
+                self._unpacked.pop(user, None)
 
         return undo
 
     def remember(self, event: Event, slot: int) -> None:
         """An event has happened: it is part of the user's past from now on."""
-        state = self._states.get(event.user)
+        state = self._find(event.user)
         if state is None:
             state = UserState({}, self._encoder.describe_user(event.user, {}), RecentHistory(), Seen())
-            self._states[event.user] = state
         last_item: LastItemFeatures = self._catalogue.last_item_features[slot]
         state.recent = self._encoder.history.after(state.recent, event.item, last_item, event.time)
         state.seen.add(slot)
+        self._change(event.user, state)
+
+    def _change(self, user: str, state: UserState) -> None:
+        self._packed[user] = STALE
+        self._keep_unpacked(user, state)
+
+    # How users are kept
+
+    def _find(self, user: str) -> UserState | None:
+        """The state of a user, unpacked."""
+        found = self._unpacked.get(user)
+        if found is not None:
+            self._unpacked.move_to_end(user)
+            return found
+        own = self._packed.get(user)
+        if own is None:
+            return None
+        state = self._unpack(user, own)
+        self._keep_unpacked(user, state)
+        return state
+
+    def _keep_unpacked(self, user: str, state: UserState) -> None:
+        self._unpacked[user] = state
+        if len(self._unpacked) > MOST_UNPACKED:
+            oldest, own = self._unpacked.popitem(last=False)
+            if self._packed[oldest] == STALE:
+                self._packed[oldest] = self._pack(own)
+
+    def _packed_now(self, user: str) -> bytes:
+        own = self._packed[user]
+        return self._pack(self._unpacked[user]) if own == STALE else own
+
+    def _pack(self, state: UserState) -> bytes:
+        recent, seen = state.recent, state.seen
+        items = [self._catalogue.slot(item) for item in recent.items]  # an id that was chosen keeps its slot for life
+        return packed(UserParts(items, recent.time, recent.last_item, state.attributes, seen.slots(), seen.times()))
+
+    def _unpack(self, user: str, own: bytes) -> UserState:
+        parts = unpacked(own)
+        items = tuple(map(self._catalogue.ids.__getitem__, parts.recent))
+        recent = RecentHistory(items, parts.time, parts.last_item)
+        features = self._encoder.describe_user(user, parts.attributes)
+        return UserState(parts.attributes, features, recent, Seen(parts.slots, parts.times))
 
     # What only reads
 
     def features(self, user: str) -> Features:
         """The features that a user brings to an event: the user's own, known or not, and the history's."""
-        state = self._states.get(user)
+        state = self._find(user)
         if state is None:
             return self._encoder.describe_user(user, {})
         return state.features + self._encoder.history.features(state.recent)
@@ -202,48 +260,17 @@ class UserStates:
 
     # For snapshots
 
-    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """What JSON holds and what arrays hold of the users."""
-        states = self._states.values()
-        document = {
-            "ids": list(self._states),
-            "attributes": [dict(state.attributes) for state in states],
-            "items": [state.recent.items for state in states],
-            "time": [state.recent.time for state in states],
-            "note": [state.recent.last_item for state in states],
-        }
-        return document, _seen_by_all([state.seen for state in states])
+    def state(self) -> dict[str, NDArray[Any]]:
+        """All users in order of registration, as ragged arrays: their ids, and what is known of each."""
+        ids, ids_length = joined_texts(self._packed)
+        users, users_length = joined([self._packed_now(user) for user in self._packed])
+        return {"id": ids, "id_length": ids_length, "user": users, "user_length": users_length}
 
-    def restore(self, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        """The inverse of `state`, into no users."""
-        seen = _seen_of_each(arrays, len(self._catalogue.ids))
-        names = ("ids", "attributes", "items", "time", "note")
-        for user, raw, items, time, note, own in zip(*(document[name] for name in names), seen, strict=True):
-            attributes = {field: frozen(value) for field, value in raw.items()}
-            features = self._encoder.describe_user(user, attributes)
-            recent = RecentHistory(tuple(items), time, tuple((field, value, weight) for field, value, weight in note))
-            self._states[user] = UserState(attributes, features, recent, own)
-
-
-def _seen_by_all(seen: Sequence[Seen]) -> dict[str, NDArray[Any]]:
-    """What `distinct` says of each, one after the other. Sorted all at once, because everybody waits for a snapshot."""
-    slots = np.concatenate([_NONE, *(own.slots() for own in seen)])
-    times = np.concatenate([_NONE, *(own.times() for own in seen)])
-    owner = np.repeat(np.arange(len(seen)), [len(own.slots()) for own in seen])
-    order = np.lexsort((slots, owner))
-    slots, times, owner = slots[order], times[order], owner[order]
-    first = np.flatnonzero(np.diff(slots, prepend=-1) | np.diff(owner, prepend=-1))
-    summed = np.add.reduceat(times, first) if len(first) else times
-    counts = np.bincount(owner[first], minlength=len(seen)).astype(np.int32)
-    return {"seen": slots[first], "seen_times": summed.astype(np.int32), "seen_count": counts}
-
-
-def _seen_of_each(arrays: Mapping[str, NDArray[Any]], slots: int) -> list[Seen]:
-    """What the users had, where there are so many slots."""
-    seen, counts = checked_columns("seen", arrays["seen"], 0, slots), arrays["seen_count"]
-    times = checked_columns("seen_times", arrays["seen_times"], 1, 2**31 - 1)
-    if (counts < 0).any() or counts.sum() != len(seen) or len(times) != len(seen):
-        raise ValueError("seen_count does not add up")
-    ends = np.cumsum(counts)[:-1]
-    parts = zip(np.split(seen, ends), np.split(times, ends), strict=True)
-    return [Seen(own.copy(), often.copy()) for own, often in parts] if len(counts) else []
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """The inverse of `state`, into no users. All of them stay packed."""
+        content, length = arrays["user"], arrays["user_length"]
+        check_all(content, length, len(self._catalogue.ids))
+        ids = texts(arrays["id"], arrays["id_length"])
+        self._packed = dict(zip(ids, blobs(content, length), strict=True))
+        if len(self._packed) < len(ids):
+            raise ValueError("a user is there twice")

@@ -15,7 +15,10 @@ pytest_plugins = ["postgres_server"]
 ROUNDS = 50
 CUSTOMERS = 4
 SETTINGS = ("--snapshot-events", 50, "--evaluate-window", 50_000)
-"""Many snapshots, and each of a megabyte or two, so that at most moments one is being taken."""
+"""Many snapshots, and full ones of a megabyte or two, so that at most moments one is being taken."""
+KINDS = ("full", "increment")
+PATIENCE_FOR_A_FILE = 20.0
+"""Seconds: a full one comes after eight increments."""
 
 
 def test_on_sqlite_what_was_acknowledged_survives_50_kills(request: pytest.FixtureRequest, tmp_path: Path) -> None:
@@ -24,6 +27,47 @@ def test_on_sqlite_what_was_acknowledged_survives_50_kills(request: pytest.Fixtu
 
 def test_on_postgresql_what_was_acknowledged_survives_50_kills(request: pytest.FixtureRequest, tmp_path: Path) -> None:
     survive(homes(request, POSTGRES, tmp_path), random.Random(2))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("store", [SQLITE, POSTGRES])
+def test_a_kill_while_a_file_is_written_costs_nothing(
+    request: pytest.FixtureRequest, tmp_path: Path, store: str, kind: str
+) -> None:
+    survive_writing(homes(request, store, tmp_path), random.Random(3), kind, 2)
+
+
+def survive_writing(home: Home, chance: random.Random, kind: str, kills: int) -> list[Customer]:
+    """Kill a service so often while a full snapshot, or an increment, is being written."""
+    customers = [Customer(f"customer{n}") for n in range(CUSTOMERS)]
+    twin, hits, rounds = Twin(), 0, 0
+    lines: dict[int, dict[str, Any]] = {}
+    while hits < kills:
+        rounds += 1
+        assert rounds < 10 * kills, f"only {hits} of {rounds} kills came while a file of the kind {kind} was written"
+        with home.serve(*SETTINGS) as server:
+            check_start(server, lines)
+            left = home.half_written()
+            with busy(customers, server, set(event_ids(lines))):
+                wait_for_writing(home, kind, left, chance)
+                assert server.runs()
+                server.kill()
+        home.rest()
+        hits += any(f".{kind}-" in path.name for path in home.half_written() - left)
+        before, lines = lines, home.lines()
+        assert {position: lines[position] for position in before} == before
+        check_promises(customers, lines)
+        check_snapshots(home, twin, lines)
+    end(home, customers, twin, lines)
+    return customers
+
+
+def wait_for_writing(home: Home, kind: str, left: set[Path], chance: random.Random) -> None:
+    """The next moment at which a file of a kind is seen, and a little later."""
+    until = time.monotonic() + PATIENCE_FOR_A_FILE
+    while time.monotonic() < until and not any(f".{kind}-" in path.name for path in home.half_written() - left):
+        time.sleep(0.001)
+    time.sleep(chance.uniform(0, 0.003))
 
 
 def survive(home: Home, chance: random.Random, rounds: int = ROUNDS) -> list[Customer]:
@@ -92,6 +136,6 @@ def end(home: Home, customers: list[Customer], twin: Twin, lines: dict[int, dict
     check_promises(customers, lines)
     assert set(event_ids(lines)) == set().union(*(customer.acknowledged for customer in customers))
     with home.look() as store:
-        newest, _ = store.snapshots()
+        newest = store.snapshots()[0]
         assert twin.follow(lines, newest.position).is_like(store, newest)
     check_bits(home)

@@ -89,7 +89,7 @@ def flipped(content: bytes) -> bytes:
 
 @pytest.mark.parametrize("how", [truncated, flipped])
 def test_a_damaged_snapshot_is_passed_over_with_a_warning(home: Home, how: Callable[[bytes], bytes]) -> None:
-    newest, before = used(home)
+    newest, before, *_ = used(home)
     home.damage(newest, how)
     with home.serve() as server:
         client = server.ready().client()
@@ -105,7 +105,7 @@ def test_a_damaged_snapshot_is_passed_over_with_a_warning(home: Home, how: Calla
 
 
 def test_after_a_damaged_snapshot_two_whole_ones_are_kept_again(folder: Home) -> None:
-    newest, _ = used(folder)
+    newest, *_ = used(folder)
     folder.damage(newest, truncated)
     with folder.serve() as server:
         server.ready().client().done("POST", "/events", EVENT)

@@ -8,6 +8,7 @@ from served import Home
 from coldstream import Event, Recommender
 from coldstream.config import Hyperparameters
 from coldstream.features.schema import Schema, fields_by_side
+from coldstream.runtime.chain import read_chain
 from coldstream.storage.store import Saved
 from coldstream.storage.view import View
 from conftest import bits
@@ -79,8 +80,7 @@ class Twin:
     def is_like(self, store: View, saved: Saved) -> bool:
         """Whether a snapshot holds the same bits."""
         assert saved.position == self.position
-        with store.opened(saved) as path:
-            return bits(Recommender.load(path)) == bits(self.recommender)
+        return bits(Recommender.from_state(*read_chain(store, saved)[0])) == bits(self.recommender)
 
 
 def check_bits(home: Home, twin: Twin | None = None) -> None:

@@ -1,6 +1,6 @@
 """What takes longer than a test: a thousand kills on both stores, and a hundred thousand requests that nobody should send.
 
-python tests/torture [--kills 1000] [--requests 100000] [--seed 1]
+python tests/torture [--kills 1000] [--writing 50] [--requests 100000] [--seed 1]
 """
 
 import argparse
@@ -11,7 +11,7 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "end_to_end")]
 
 from fuzz import fuzz  # noqa: E402
-from kills import campaign  # noqa: E402
+from kills import Survived, campaign, while_writing  # noqa: E402
 from served import POSTGRES, SQLITE  # noqa: E402
 
 from postgres_server import PostgresServer  # noqa: E402
@@ -21,6 +21,9 @@ def main() -> None:
     """All of it, and a summary."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--kills", type=int, default=1000, help="of the service, half of them on each store")
+    parser.add_argument(
+        "--writing", type=int, default=50, help="kills while a full snapshot, and while an increment is written"
+    )
     parser.add_argument("--requests", type=int, default=100_000, help="that are damaged or odd")
     parser.add_argument("--seed", type=int, default=1, help="of what is drawn at random")
     args = parser.parse_args()
@@ -31,17 +34,25 @@ def main() -> None:
         statuses = ", ".join(f"{count:,} × {status or 'closed'}" for status, count in done.statuses.items())
         summary.append(f"{done.requests:,} odd requests in {done.seconds:,.0f} s: {statuses}")
         summary.append(f"  memory grew by {done.grown / 2**20:.0f} MiB; the log replays to the same bits")
-    if args.kills:
-        half = args.kills // 2
-        on_sqlite = campaign(SQLITE, half, args.seed, lambda folder: f"{SQLITE}:{folder / 'data'}", say)
+    if args.kills or args.writing:
+        half, survived = args.kills // 2, list[tuple[str, Survived]]()
         server = PostgresServer()
         try:
-            on_postgres = campaign(POSTGRES, args.kills - half, args.seed, lambda _: server.new_schema(), say)
+            for kind, kills, url in (
+                (SQLITE, half, lambda folder: f"{SQLITE}:{folder / 'data'}"),
+                (POSTGRES, args.kills - half, lambda _: server.new_schema()),
+            ):
+                if args.writing:
+                    survived.append(
+                        (f"{kind}, while files were written", while_writing(kind, args.writing, args.seed, url, say))
+                    )
+                if kills:
+                    survived.append((kind, campaign(kind, kills, args.seed, url, say)))
         finally:
             server.remove()
-        for kind, survived in ((SQLITE, on_sqlite), (POSTGRES, on_postgres)):
+        for what, own in survived:
             summary.append(
-                f"{kind}: {survived.kills:,} kills, {survived.events:,} acknowledged events in {survived.seconds:,.0f} s:"
+                f"{what}: {own.kills:,} kills, {own.events:,} acknowledged events in {own.seconds:,.0f} s:"
                 " nothing lost, nothing twice, no bit different"
             )
     print("\n" + "\n".join(summary))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from forked import Nursery, NurseryHome
-from test_durability import survive
+from test_durability import KINDS, survive, survive_writing
 
 ROUNDS = 50
 """Kills of one campaign. Then another store begins, because every round reads its whole log."""
@@ -21,6 +21,24 @@ class Survived(NamedTuple):
     events: int
     """Acknowledged, and found again."""
     seconds: float
+
+
+def while_writing(kind: str, kills: int, seed: int, url: Callable[[Path], str], say: Callable[[str], None]) -> Survived:
+    """Kill so often while a full snapshot is written, and as often while an increment is, on stores of one kind."""
+    started, events, nursery = time.monotonic(), 0, None
+    with tempfile.TemporaryDirectory(prefix="coldstream-torture-") as name:
+        for number, file in enumerate(KINDS):
+            folder = Path(name) / file
+            folder.mkdir()
+            home = NurseryHome(folder, url(folder), nursery)
+            if nursery is None:
+                nursery = home.nursery = Nursery(home.schema)
+            customers = survive_writing(home, random.Random(seed + number), file, kills)
+            events += sum(len(customer.acknowledged) for customer in customers)
+            say(f"  {kind}: {kills:,} kills survived while a file was written that was {file}")
+        if nursery is not None:
+            nursery.close()
+    return Survived(len(KINDS) * kills, events, time.monotonic() - started)
 
 
 def campaign(kind: str, kills: int, seed: int, url: Callable[[Path], str], say: Callable[[str], None]) -> Survived:

@@ -6,13 +6,13 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
-from numpy.typing import NDArray
-
 from coldstream.config import Hyperparameters
 from coldstream.errors import Diverged, InvalidInput, InvalidSnapshot, StoreDamaged
 from coldstream.events.event import Event
 from coldstream.features.schema import Schema, fields_by_side
+from coldstream.increments import State
 from coldstream.recommender import Recommender
+from coldstream.runtime.chain import Chain, read_chain
 from coldstream.runtime.live_evaluation import LiveEvaluation
 from coldstream.runtime.records import (
     FieldsAdded,
@@ -27,13 +27,11 @@ from coldstream.runtime.records import (
     record_of,
 )
 from coldstream.scoring.ranking import Rank
-from coldstream.snapshot import NOT_WHAT_IT_SHOULD_BE, read_snapshot, write_snapshot
+from coldstream.snapshot import NOT_WHAT_IT_SHOULD_BE, write_snapshot
 from coldstream.storage.store import Entry, Saved
+from coldstream.storage.view import View
 
 log = logging.getLogger(__name__)
-
-State = tuple[dict[str, Any], dict[str, NDArray[Any]]]
-"""One JSON document and named arrays."""
 
 OWN = "service"
 """Where a snapshot keeps what is not the recommender's: `Recommender.load` reads the same file and passes over it."""
@@ -61,6 +59,8 @@ class Learner:
         """The page's curves, as a text that snapshots carry. Nothing here reads it, and nothing learned depends on it."""
         self.passed_over: list[Saved] = []
         """Newer snapshots than the one it was loaded from, which cannot be used."""
+        self.chain: Chain | None = None
+        """What it was loaded from: the next increment can build on that."""
 
     @classmethod
     def begun(cls, header: LogHeader, position: int) -> "Learner":
@@ -162,9 +162,9 @@ class Learner:
         return {**document, OWN: own}, arrays | {f"{OWN}.{name}": array for name, array in evaluated_arrays.items()}
 
     @classmethod
-    def load(cls, path: Path) -> "Learner":
-        """The learner whose state a snapshot holds."""
-        document, arrays = read_snapshot(path)
+    def load(cls, store: View, saved: Saved) -> "Learner":
+        """The learner whose state a snapshot of a store stands for."""
+        (document, arrays), chain = read_chain(store, saved)
         recommender = Recommender.from_state(document, arrays)
         try:
             own: Mapping[str, Any] = document[OWN]
@@ -173,12 +173,13 @@ class Learner:
             learner = cls(Schema.from_document(own["declared"]), recommender, evaluation, int(own["position"]))
             curves = str(own.get(CURVES, ""))
         except NOT_WHAT_IT_SHOULD_BE as error:
-            message = f"snapshot {path.name!r} was not taken by a service ({error!r}); use an older one"
+            message = f"snapshot {saved.number} was not taken by a service ({error!r}); use an older one"
             raise InvalidSnapshot(message) from error
         learner.curves = lambda: curves
+        learner.chain = chain
         return learner
 
 
 def save(path: Path, state: State) -> None:
-    """Write a state to a file that `Learner.load` reads."""
+    """Write a state to a file that a store can take over."""
     write_snapshot(path, *state)

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -84,8 +83,7 @@ def loaded(store: View, saved: Saved) -> Learner:
     """The learner of a snapshot."""
     if saved.position > (last := store.last()):
         raise InvalidSnapshot(f"snapshot {saved.number} is of line {saved.position}, and the log ends at line {last}")
-    with store.opened(saved) as path:
-        learner = _read(path, saved)
+    learner = _read(store, saved)
     if learner.position != saved.position:
         raise InvalidSnapshot(f"snapshot {saved.number} is of line {learner.position}, and should be of {saved.position}")
     if learner.position < store.base():
@@ -93,9 +91,9 @@ def loaded(store: View, saved: Saved) -> Learner:
     return learner
 
 
-def _read(path: Path, saved: Saved) -> Learner:
+def _read(store: View, saved: Saved) -> Learner:
     try:
-        return Learner.load(path)
+        return Learner.load(store, saved)
     except InvalidSnapshot:
         raise
     except Exception as error:  # what is wrong with a file may come out anywhere

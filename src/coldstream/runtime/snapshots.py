@@ -1,26 +1,39 @@
-"""When snapshots are taken, how many are kept, and how people are erased for good."""
+"""When snapshots are taken, which are full and which are increments, how many are kept, and how people are erased for good.
+
+A fork of the process writes them, which sees what is known at one moment: nobody waits for more than the fork itself.
+"""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+import shutil
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from time import monotonic, perf_counter
 from typing import Protocol, TypeVar
 
 from coldstream.errors import StoreDamaged, StoreInUse, StoreUnavailable
-from coldstream.runtime.learner import Learner, State, save
+from coldstream.runtime.chain import Chain
+from coldstream.runtime.cut import Cut, WrittenFile
+from coldstream.runtime.fork import LONGEST
+from coldstream.runtime.learner import Learner
 from coldstream.storage.store import Saved, Store
 
 log = logging.getLogger(__name__)
 
-KEPT = 2
-"""Snapshots that are kept: should the newest be damaged, there is one before."""
+MOST_INCREMENTS = 8
+"""After so many a full one is due: whoever recovers reads all of them."""
+
+MOST_BYTES = 0.5
+"""A full one is also due when increments have come to such a part of its size."""
 
 Answer = TypeVar("Answer")
 
 RETRY_AFTER = 10.0
 """Seconds that a full disk is given before the next try."""
+
+LONGEST_LAST = 2.0
+"""Seconds that a stop gives the last snapshot. It saves a replay, and nothing else: the log has everything."""
 
 NOT_NOW = (StoreUnavailable, StoreInUse)
 """What goes over: a full disk, a server that is down."""
@@ -34,7 +47,7 @@ class InStore(Protocol):
 
 
 class Snapshots:
-    """Takes one at a time, while others go on reading and learning: only copying what is known makes them wait."""
+    """Takes one at a time, while others go on reading and learning: only the fork makes them wait."""
 
     def __init__(self, store: Store, in_store: InStore, folder: Path) -> None:
         self.newest: Saved | None = None
@@ -44,15 +57,20 @@ class Snapshots:
         """Users who are forgotten, and whose lines are still in the log, up to the one that asks for it."""
         self._store, self._in_store, self._folder = store, in_store, folder
         self._useless: Sequence[Saved] = ()
+        self._chain: Chain | None = None
+        self._cut: Cut | None = None
         self._lock = asyncio.Lock()
         self._taken, self._not_before = monotonic(), 0.0
         self._background: asyncio.Task[None] | None = None
 
-    async def look(self, useless: Sequence[Saved]) -> None:
-        """Find out what the store has besides the useless, and clear away what a killed process left half-written."""
+    async def look(self, learner: Learner) -> None:
+        """Find out what the store has that can be used, and clear away what a killed process left half-written.
+
+        The next increment builds on what the learner was loaded from.
+        """
         for left in self._folder.glob(".*taking.snapshot*"):
             left.unlink()
-        self._useless = useless
+        self._useless, self._chain, learner.chain = learner.passed_over, learner.chain, None
         self.newest = next(iter(await self._whole()), None)
         self.to_erase = await self._in_store(self._store.forgotten)
 
@@ -61,13 +79,14 @@ class Snapshots:
         """How long ago the newest was taken, or this process was started."""
         return monotonic() - self._taken
 
-    async def take(self, learner: Learner) -> Saved:
-        """Take a snapshot now, and keep the last two."""
+    async def take(self, learner: Learner, longest: float = LONGEST) -> Saved:
+        """Take a snapshot now, an increment where one will do. The last two full ones are kept, with all increments."""
         async with self._lock:
-            saved = await self._save(self._copied(learner), learner.position)
-            for old in (*self._useless, *(await self._whole())[KEPT:]):
-                await self._in_store(partial(self._store.discard, old))
-            self._useless = ()
+            there, before = await self._whole(), self._chain
+            chain = before if before is not None and _goes_on(before, there) else None
+            saved = await self._save(await self._written(learner, chain, longest), chain)
+            old = [] if before is None or chain is not None else [one for one in there if one.number < before.full.number]
+            await self._discard([*self._useless, *old])
             return saved
 
     def begin_if_due(self, learner: Learner, lines: int, seconds: float) -> None:
@@ -80,34 +99,44 @@ class Snapshots:
     async def erase(self, learner: Learner) -> None:
         """Erase the forgotten from the log. Snapshots that knew them go first, so from now on no replay may begin earlier.
 
-        Two are taken, because those before go, and one alone could be damaged.
+        Two full ones are taken, because all before go, and one alone could be damaged.
         """
         if not self.to_erase:
             return
         async with self._lock:
             before = await self._in_store(self._store.snapshots)
-            state, position = self._copied(learner), learner.position
-            for _ in range(KEPT):
-                await self._save(state, position)
-            for old in before:
-                await self._in_store(partial(self._store.discard, old))
-            self._useless = ()
+            written = await self._written(learner, None, LONGEST)
+            try:
+                for one in (await self._copied(written), written):
+                    await self._save(one, None)
+            finally:
+                written.file.unlink(missing_ok=True)  # no copy that nobody knows of may stay
+            await self._discard(before)
             # Whoever came back since then is somebody new, and stays.
-            users = dict(self.to_erase)
+            users, position = dict(self.to_erase), written.position
             await self._in_store(partial(self._store.purge, users, position))
             self.to_erase = {}
         log.info("people were erased from the log", extra={"count": len(users), "position": position})
 
     async def finish(self, learner: Learner) -> None:
-        """The last one, if anything was learned since the newest."""
-        if self._background is not None:
-            await self._background
+        """The last one, if anything was learned since the newest and if it does not take long."""
+        until = monotonic() + LONGEST_LAST
+        if (background := self._background) is not None:
+            await asyncio.wait({background}, timeout=LONGEST_LAST)
+            if self._cut is not None:
+                self._cut.end()
+            await background
         await self.erase(learner)
         if self.newest is None or self.newest.position < learner.position:
-            await self.take(learner)
+            await self.take(learner, max(0.0, until - monotonic()))
 
     async def _whole(self) -> list[Saved]:
         return [saved for saved in await self._in_store(self._store.snapshots) if saved not in self._useless]
+
+    async def _discard(self, old: Iterable[Saved]) -> None:
+        for one in old:
+            await self._in_store(partial(self._store.discard, one))
+        self._useless = ()
 
     async def _try_to_take(self, learner: Learner) -> None:
         try:
@@ -118,20 +147,49 @@ class Snapshots:
         finally:
             self._background = None
 
-    def _copied(self, learner: Learner) -> State:
+    async def _written(self, learner: Learner, chain: Chain | None, longest: float) -> WrittenFile:
+        """What is known now, in a file."""
         started = perf_counter()
-        state = learner.state()
-        self.pause = perf_counter() - started
-        return state
-
-    async def _save(self, state: State, position: int) -> Saved:
-        started, file = perf_counter(), self._folder / ".taking.snapshot"
         try:
-            await asyncio.to_thread(save, file, state)
+            self._cut = Cut(learner, self._folder, chain)
+            self.pause = self._cut.pause
+            written = await self._cut.written(longest)
         except OSError as error:
             raise StoreUnavailable(f"the snapshot cannot be written ({error}); make room, and it is tried again") from error
-        saved = self.newest = await self._in_store(partial(self._store.save, position, file))
-        facts = {"position": position, "pause": round(self.pause, 4), "seconds": round(perf_counter() - started, 3)}
-        log.info("a snapshot was taken", extra=facts)
-        self._taken = monotonic()
+        finally:
+            self._cut = None
+        kind = "full" if chain is None else "increment"
+        facts = {"position": written.position, "kind": kind, "bytes": written.size, "pause": round(self.pause, 4)}
+        log.info("a snapshot was written", extra={**facts, "seconds": round(perf_counter() - started, 3)})
+        return written
+
+    async def _copied(self, written: WrittenFile) -> WrittenFile:
+        copy = written.file.with_name(f".copy{written.file.name}")
+        try:
+            await asyncio.to_thread(shutil.copyfile, written.file, copy)
+        except OSError as error:
+            written.file.unlink(missing_ok=True)
+            copy.unlink(missing_ok=True)
+            raise StoreUnavailable(f"the snapshot cannot be copied ({error}); make room, and it is tried again") from error
+        return written._replace(file=copy)
+
+    async def _save(self, written: WrittenFile, chain: Chain | None) -> Saved:
+        """Let the store have a file; the next increment builds on it."""
+        try:
+            saved = await self._in_store(partial(self._store.save, written.position, written.file))
+        finally:
+            written.file.unlink(missing_ok=True)
+        self.newest, self._taken = saved, monotonic()
+        known, size = written.fingerprint, written.size
+        if chain is None:
+            self._chain = Chain(saved, saved, known, 0, size, 0)
+        else:
+            more = chain.increments + 1, chain.full_bytes, chain.increment_bytes + size
+            self._chain = Chain(chain.full, saved, known, *more)
         return saved
+
+
+def _goes_on(chain: Chain, there: Sequence[Saved]) -> bool:
+    """Whether an increment will do: the chain is short, and nobody else has taken a snapshot since."""
+    small = chain.increments < MOST_INCREMENTS and chain.increment_bytes <= MOST_BYTES * chain.full_bytes
+    return small and bool(there) and there[0] == chain.newest

@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from coldstream.errors import InvalidSnapshot, StoreUnavailable
-from coldstream.runtime.learner import OWN, Learner, State
+from coldstream.increments import State
+from coldstream.runtime.chain import read_chain
+from coldstream.runtime.learner import OWN, Learner
 from coldstream.runtime.records import record_of
 from coldstream.runtime.recovery import at_the_beginning, loaded
-from coldstream.snapshot import read_snapshot
 from coldstream.storage.store import Entry, Saved
 from coldstream.storage.view import View
 
@@ -34,7 +35,9 @@ def verified(store: View, recent: bool, advance: Callable[[int], None]) -> Verdi
 
     `advance` hears now and then how many lines are done.
     """
-    erased, waiting, different = store.base(), sorted(store.snapshots()), list[tuple[Saved, str]]()
+    # By position: of two writers, the one that knows less may have taken the later snapshot.
+    waiting = sorted(store.snapshots(), key=lambda saved: (saved.position, saved.number))
+    erased, different = store.base(), list[tuple[Saved, str]]()
     learner = _oldest(store, waiting, different) if recent or store.base() else None
     if learner is None:
         learner = at_the_beginning(store)
@@ -91,8 +94,7 @@ def _oldest(store: View, waiting: list[Saved], different: list[tuple[Saved, str]
 def _disagreement(store: View, saved: Saved, learner: Learner) -> str:
     try:
         loaded(store, saved)
-        with store.opened(saved) as path:
-            differs = difference(read_snapshot(path), learner.state())
+        differs = difference(read_chain(store, saved)[0], learner.state())
     except InvalidSnapshot as error:
         return str(error)
     return f"the replay led to another {differs}" if differs else ""

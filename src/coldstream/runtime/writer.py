@@ -141,7 +141,7 @@ class Writer:
 
     async def start(self, failed: Callable[[], None]) -> None:
         """Begin to take records. `failed` hears of the end where nobody asked for it."""
-        await self.snapshots.look(self.learner.passed_over)
+        await self.snapshots.look(self.learner)
         self._task = asyncio.create_task(self._run(failed))
 
     async def stop(self) -> None:

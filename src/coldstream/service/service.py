@@ -15,6 +15,7 @@ from coldstream.files import private_folder
 from coldstream.inspection import Changes
 from coldstream.model.factorization_machine import resolve_hyperparameters
 from coldstream.recommender import Recommender
+from coldstream.runtime.huge_pages import collapse
 from coldstream.runtime.learner import Learner
 from coldstream.runtime.recovery import RequestedModel, recovered
 from coldstream.runtime.warming import warm_up
@@ -32,6 +33,10 @@ VERSION = version("coldstream")
 
 GRACE = 1.0
 """Seconds that a stop gives a start to come to its own end."""
+
+
+LONGEST_COLLAPSE = 3.0
+"""Seconds of a start that may go into huge pages, so that snapshots take less from those who ask later."""
 
 
 class NotReady(Stopping):
@@ -139,6 +144,7 @@ class Service:
             learner.evaluation = learner.evaluation.resized(settings.evaluate_top, settings.evaluate_window)
             self.start_up.phase = "compiling"
             await asyncio.to_thread(warm_up, learner.recommender.schema, learner.recommender.hyperparameters)
+            await asyncio.to_thread(collapse, LONGEST_COLLAPSE)
             limits = WriterLimits(
                 settings.pending_events, settings.evaluate_share, settings.snapshot_events, settings.snapshot_minutes * 60
             )

@@ -21,6 +21,7 @@ from coldstream.runtime.recovery import RequestedModel, loaded, recovered
 from coldstream.runtime.verification import difference, verified
 from coldstream.storage.sqlite import SqliteStore
 from coldstream.storage.store import LogLine, Saved
+from coldstream.storage.view import View
 from conftest import bits
 
 SMALL = Hyperparameters(factors=3, negatives=3)
@@ -217,10 +218,10 @@ def test_whatever_a_snapshot_raises_the_one_before_is_used(
     newest = keep(store, learner, tmp_path)
     load = Learner.load
 
-    def failing(path: Path) -> Learner:
-        if int(path.name.partition("-")[0]) == newest.number:
+    def failing(store: View, saved: Saved) -> Learner:
+        if saved == newest:
             raise error
-        return load(path)
+        return load(store, saved)
 
     monkeypatch.setattr(Learner, "load", failing)
     again = recovered(store, SAME)

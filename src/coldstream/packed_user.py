@@ -1,0 +1,122 @@
+"""A user in a few bytes: the form in which everybody is kept who has not come lately, and in which all are saved.
+
+A header, the slots of the last items, the slots of all items in ascending order with how often each was had, and what JSON
+holds: attributes, and the features of the last item. Equal users have equal bytes.
+"""
+
+import json
+import math
+from array import array
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from struct import Struct
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from coldstream.arrays import Flags, Integers, Longs, frozen
+from coldstream.features.history import LastItemFeatures
+from coldstream.ragged import PIECE, bounds, decoded, packed_document
+
+_HEADER = Struct("<dII")  # time, NaN for none; the number of last items; twice that of all items, and 1 if counts follow
+_FIELDS = np.dtype([("time", "<f8"), ("recent", "<u4"), ("seen", "<u4")])
+
+FEW = 64
+"""Entries up to which Python counts faster than NumPy."""
+
+Document = tuple[Mapping[str, Any], LastItemFeatures]
+
+
+class UserParts(NamedTuple):
+    """What is packed of a user."""
+
+    recent: Sequence[int]
+    """The slots of the last items, the latest at the end."""
+    time: float | None
+    last_item: LastItemFeatures
+    attributes: Mapping[str, Any]
+    slots: Integers
+    """Of all items that the user had, some perhaps in several entries …"""
+    times: Integers
+    """… and how often each entry counts."""
+
+
+NOTHING = _HEADER.pack(math.nan, 0, 0)
+"""Somebody of whom nothing is known but the id."""
+
+
+def packed(user: UserParts) -> bytes:
+    """A user as bytes."""
+    slots, times = distinct(user.slots, user.times)
+    repeated = any(often != 1 for often in times)
+    header = _HEADER.pack(math.nan if user.time is None else user.time, len(user.recent), 2 * len(slots) + repeated)
+    numbers = array("i", user.recent) + slots + (times if repeated else array("i"))
+    known = user.attributes or user.last_item
+    text = packed_document((dict(user.attributes), user.last_item)) if known else b""
+    return header + numbers.tobytes() + text
+
+
+def unpacked(content: bytes) -> UserParts:
+    """The inverse of `packed`: entries are in order, each slot once."""
+    time, count, coded = _HEADER.unpack_from(content)
+    seen, repeated = divmod(coded, 2)
+    numbers = np.frombuffer(content, np.int32, count + seen * (1 + repeated), _HEADER.size).copy()  # kernels' own type
+    end = _HEADER.size + numbers.nbytes
+    attributes, last_item = _document(json.loads(content[end:])) if end < len(content) else ({}, ())
+    slots = numbers[count : count + seen]
+    times = numbers[count + seen :] if repeated else np.ones(seen, np.int32)
+    return UserParts(numbers[:count].tolist(), None if math.isnan(time) else time, last_item, attributes, slots, times)
+
+
+def distinct(slots: Integers, times: Integers) -> "tuple[array[int], array[int]]":
+    """All slots once, in ascending order, and how often each."""
+    if len(slots) <= FEW:
+        counted = Counter[int]()
+        for slot, often in zip(slots.tolist(), times.tolist(), strict=True):
+            counted[slot] += often
+        return array("i", sorted(counted)), array("i", [counted[slot] for slot in sorted(counted)])
+    found, entry = np.unique(slots, return_inverse=True)
+    summed = np.bincount(entry, times, len(found)).astype(np.int32)
+    return array("i", found.astype(np.int32).tobytes()), array("i", summed.tobytes())
+
+
+def check_all(content: Flags, length: Integers, slots: int) -> None:
+    """Refuse packed users that do not fit a catalogue of so many slots. Kernels trust what they index with."""
+    starts, ends = bounds(content, length)
+    if (length < _HEADER.size).any():
+        raise ValueError("a user is shorter than a header")
+    for first in range(0, len(length), PIECE):
+        _check(content, starts[first : first + PIECE], ends[first : first + PIECE], slots)
+
+
+def _check(content: Flags, starts: Longs, ends: Longs, slots: int) -> None:
+    header = _gathered(content, starts, _HEADER.size).view(_FIELDS)[:, 0]
+    recent, seen, repeated = header["recent"].astype(np.int64), header["seen"].astype(np.int64) // 2, header["seen"] % 2
+    text = starts + _HEADER.size + 4 * (recent + seen * (1 + repeated))
+    if (text > ends).any() or np.isinf(header["time"]).any():
+        raise ValueError("a user is not as long as the header says")
+    first = starts + _HEADER.size
+    _check_numbers(content, first, recent + seen, 0, slots)
+    _check_numbers(content, first + 4 * (recent + seen), seen * repeated, 1, 2**31 - 1)
+    known = np.flatnonzero(text < ends)
+    spans = zip(text[known].tolist(), ends[known].tolist(), strict=True)
+    for document in decoded([content[first:last].tobytes() for first, last in spans]):
+        _document(document)
+
+
+def _document(document: Any) -> Document:
+    attributes, note = document
+    return {name: frozen(raw) for name, raw in attributes.items()}, tuple((field, v, weight) for field, v, weight in note)
+
+
+def _gathered(content: Flags, starts: Longs, size: int) -> Flags:
+    gathered: Flags = content[starts[:, None] + np.arange(size)]
+    return gathered
+
+
+def _check_numbers(content: Flags, first: Longs, counts: Longs, lowest: int, end: int) -> None:
+    before = np.cumsum(counts) - counts
+    place = np.arange(counts.sum()) - np.repeat(before, counts)
+    numbers = _gathered(content, np.repeat(first, counts) + 4 * place, 4).view(np.int32)
+    if ((numbers < lowest) | (numbers >= end)).any():
+        raise ValueError(f"a user has a number beyond {lowest} to {end - 1}")

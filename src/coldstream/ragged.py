@@ -1,0 +1,92 @@
+"""Ragged arrays: texts and blobs of unequal length, one behind the other in one array, with their lengths in another."""
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coldstream.arrays import Flags, Integers, Longs
+
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+
+PIECE = 10_000
+"""Documents that are decoded in one go: enough to share the price of a call, few enough to be held at once."""
+
+
+def joined(parts: Sequence[bytes | None]) -> tuple[Flags, Integers]:
+    """Blobs as one array and their lengths; −1 is the length of what is not there."""
+    content = np.frombuffer(b"".join([part for part in parts if part]), np.uint8)
+    return content, np.array([-1 if part is None else len(part) for part in parts], np.int32)
+
+
+def bounds(content: NDArray[Any], length: NDArray[Any]) -> tuple[Longs, Longs]:
+    """Where each part begins and ends, if the lengths add up."""
+    if content.dtype != np.uint8 or length.dtype != np.int32 or content.ndim != 1 or length.ndim != 1:
+        raise ValueError("a ragged array is not made of bytes and lengths")
+    sizes = np.maximum(length, 0).astype(np.int64)
+    ends = np.cumsum(sizes)
+    if (length < -1).any() or sizes.sum() != len(content):
+        raise ValueError(f"lengths do not add up to {len(content):,} bytes")
+    return ends - sizes, ends
+
+
+def parted(content: NDArray[Any], length: NDArray[Any]) -> list[bytes | None]:
+    """The inverse of `joined`."""
+    whole, (starts, ends) = content.tobytes(), bounds(content, length)
+    spans = zip(starts.tolist(), ends.tolist(), length.tolist(), strict=True)
+    return [whole[start:end] if size >= 0 else None for start, end, size in spans]
+
+
+def blobs(content: NDArray[Any], length: NDArray[Any]) -> list[bytes]:
+    """The same where none may be missing."""
+    return [_there(part) for part in parted(content, length)]
+
+
+def joined_texts(texts: Iterable[str | None]) -> tuple[Flags, Integers]:
+    """Texts as one array of UTF-8 and their lengths."""
+    return joined([None if text is None else text.encode() for text in texts])
+
+
+def parted_texts(content: NDArray[Any], length: NDArray[Any]) -> list[str | None]:
+    """The inverse of `joined_texts`."""
+    return [None if part is None else part.decode() for part in parted(content, length)]
+
+
+def texts(content: NDArray[Any], length: NDArray[Any]) -> list[str]:
+    """The same where none may be missing."""
+    return [part.decode() for part in blobs(content, length)]
+
+
+def joined_documents(documents: Iterable[Any]) -> tuple[Flags, Integers]:
+    """JSON documents as one array of UTF-8 and their lengths."""
+    return joined([packed_document(document) for document in documents])
+
+
+def documents(content: NDArray[Any], length: NDArray[Any]) -> list[Any]:
+    """The inverse of `joined_documents`."""
+    return decoded(blobs(content, length))
+
+
+def decoded(parts: Sequence[bytes]) -> list[Any]:
+    """Many JSON documents, each of which was packed by itself."""
+    found: list[Any] = []
+    for first in range(0, len(parts), PIECE):
+        piece = parts[first : first + PIECE]
+        own = json.loads(b"[" + b",".join(piece) + b"]")
+        if len(own) != len(piece):
+            raise ValueError("a document is not one document")
+        found += own
+    return found
+
+
+def packed_document(document: Any) -> bytes:
+    """One JSON document, in UTF-8."""
+    return _encode(document).encode()
+
+
+def _there(part: bytes | None) -> bytes:
+    if part is None:
+        raise ValueError("a part of a ragged array is missing")
+    return part

@@ -1,0 +1,55 @@
+"""Chains of snapshots: a full one, and increments that build on it, each on the one before."""
+
+from typing import NamedTuple
+
+from coldstream.errors import InvalidSnapshot
+from coldstream.increments import Fingerprint, State, is_increment, merged
+from coldstream.snapshot import read_snapshot
+from coldstream.storage.store import Saved
+from coldstream.storage.view import View
+
+BASE = "base"
+"""The key in an increment's document of the snapshot that it builds on: its number and its position."""
+
+
+class Chain(NamedTuple):
+    """What the next increment can build on."""
+
+    full: Saved
+    newest: Saved
+    fingerprint: Fingerprint
+    increments: int
+    full_bytes: int
+    """Of the full one's file."""
+    increment_bytes: int
+    """Of the files of all increments since."""
+
+
+def read_chain(store: View, saved: Saved) -> tuple[State, Chain]:
+    """The state that a snapshot stands for, whether it is a full one or an increment, and how it is made up."""
+    increments, sizes, current = list[State](), list[int](), saved
+    while True:
+        with store.opened(current) as path:
+            state, size = read_snapshot(path), path.stat().st_size
+        if not is_increment(state):
+            break
+        increments.append(state)
+        sizes.append(size)
+        current = _base(store, current, state)
+    try:
+        whole, fingerprint = merged(state, increments[::-1])
+    except (ValueError, KeyError, IndexError, TypeError) as error:
+        message = f"snapshot {saved.number} does not fit those it builds on ({error}); use an older one"
+        raise InvalidSnapshot(message) from error
+    return whole, Chain(current, saved, fingerprint, len(increments), size, sum(sizes))
+
+
+def _base(store: View, saved: Saved, increment: State) -> Saved:
+    try:
+        base = Saved(*map(int, increment[0][BASE]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise InvalidSnapshot(f"snapshot {saved.number} does not say what it builds on; use an older one") from error
+    if base.number >= saved.number or base not in store.snapshots():
+        message = f"snapshot {saved.number} builds on snapshot {base.number}, which is not there"
+        raise InvalidSnapshot(f"{message}; use an older one")
+    return base

@@ -1,0 +1,110 @@
+"""A fork that does one thing and ends: it sees what is known at one moment, while its parent goes on.
+
+The child only reads Python's objects and arrays and writes a file. It has no thread but its own, touches neither the event
+loop nor the store, and lets go of every descriptor at once: locks, connections and the port stay the parent's alone.
+"""
+
+import asyncio
+import ctypes
+import gc
+import json
+import os
+import signal
+import sys
+import warnings
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any
+
+from coldstream.errors import StoreUnavailable
+
+LONGEST = 600.0
+"""Seconds after which a child is given up."""
+
+_PR_SET_PDEATHSIG = 1
+_prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
+
+
+class Fork:
+    """A child that works. There is one at a time."""
+
+    def __init__(self, work: Callable[[], dict[str, Any]]) -> None:
+        started = perf_counter()
+        self._reading, writing = os.pipe()
+        parent, every = os.getpid(), signal.valid_signals()
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, every)  # none of the parent's handlers may run in the child
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads: the child needs none of them
+                self._pid = os.fork()
+            if not self._pid:
+                _work(work, writing, parent)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        os.close(writing)
+        self._ended = False
+        self.pause = perf_counter() - started
+        """Seconds for which everybody waited."""
+
+    async def answer(self, longest: float = LONGEST) -> dict[str, Any]:
+        """What the work returned. Where it failed, was killed or took too long, `StoreUnavailable` says so."""
+        said = asyncio.ensure_future(asyncio.to_thread(self._heard))
+        try:
+            done, _ = await asyncio.wait({said}, timeout=longest)
+        finally:
+            if not said.done():
+                self.kill()
+                await asyncio.shield(said)
+        text, status = await said
+        if not done:
+            raise StoreUnavailable(f"the snapshot was not written in {longest:g} seconds; it is tried again")
+        answer: dict[str, Any] = json.loads(text) if text else {}
+        if status or "failed" in answer or not answer:
+            reason = answer.get("failed", f"its process ended with status {status}")
+            raise StoreUnavailable(f"the snapshot cannot be written ({reason}); make room, and it is tried again")
+        return answer
+
+    def kill(self) -> None:
+        """End the child now. Whoever waits for its answer hears that there is none."""
+        if not self._ended:
+            os.kill(self._pid, signal.SIGKILL)
+
+    def _heard(self) -> tuple[bytes, int]:
+        """All that the child says before it ends, and how it ended."""
+        with os.fdopen(self._reading, "rb") as pipe:
+            text = pipe.read()
+        os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOWAIT)
+        self._ended = True  # before its number can be another's
+        _, status = os.waitpid(self._pid, 0)
+        return text, os.waitstatus_to_exitcode(status)
+
+
+def _work(work: Callable[[], dict[str, Any]], writing: int, parent: int) -> None:
+    """The life of a child."""
+    status = 70
+    try:
+        _let_go(writing, parent)
+        gc.freeze()  # looking for garbage would copy everything that is known
+        gc.disable()
+        try:
+            answer = work()
+        except Exception as error:
+            answer = {"failed": str(error) or repr(error)}
+        os.write(writing, json.dumps(answer).encode())
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def _let_go(writing: int, parent: int) -> None:
+    if _prctl is not None:
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it was killed before anything could be noticed
+        os._exit(0)
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)  # these are meant for the parent, which ends its child by itself
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    os.closerange(3, writing)
+    os.closerange(writing + 1, 2**20)
+    os.nice(10)

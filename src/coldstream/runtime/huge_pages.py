@@ -1,0 +1,69 @@
+"""Memory in huge pages: a fork copies the table of all pages, so it takes as long as there are pages.
+
+Large arrays get huge pages from NumPy. What Python allocates, object by object, does not: at a start, before anybody asks,
+Linux is told to move it together, and to go on doing so. Where it cannot, nothing is different but the time of a fork.
+"""
+
+import ctypes
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from time import monotonic
+
+HUGE = 2**21
+"""Bytes of a huge page."""
+
+WORTHWHILE = 128 * 2**20
+"""Bytes in small pages from which on a fork takes milliseconds."""
+
+LARGE = 16 * 2**20
+"""Bytes of a mapping that is looked at: not a thread's stack, which would be filled up."""
+
+_MADV_HUGEPAGE, _MADV_COLLAPSE = 14, 25
+_libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+_MAPPING = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) rw-p \S+ \S+ 0 *(?:\[heap\])?$")
+_FIGURE = re.compile(r"^(Anonymous|AnonHugePages): +(\d+) kB$")
+
+
+def collapse(longest: float) -> int:
+    """Ask for huge pages wherever much lies in small ones, for so many seconds at most; how many there are there now."""
+    if _libc is None or small_bytes() < WORTHWHILE:
+        return 0
+    made, until = 0, monotonic() + longest
+    for first, last in list(_scattered()):
+        begin, end = -(-first // HUGE) * HUGE, last // HUGE * HUGE
+        _libc.madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), _MADV_HUGEPAGE)
+        for address in range(begin, end, HUGE):
+            if monotonic() > until:
+                return made
+            # A range that is whole already is left alone, and so is one that cannot be moved.
+            made += _libc.madvise(ctypes.c_void_p(address), ctypes.c_size_t(HUGE), _MADV_COLLAPSE) == 0
+    return made
+
+
+def small_bytes() -> int:
+    """Bytes of this process that lie in small pages, as far as one can tell."""
+    rollup = Path("/proc/self/smaps_rollup")
+    found = dict(_figures(rollup.read_text().splitlines())) if rollup.exists() else {}
+    return found.get("Anonymous", 0) - found.get("AnonHugePages", 0)
+
+
+def _scattered() -> Iterator[tuple[int, int]]:
+    """Large mappings of which much lies in small pages."""
+    span, held = (0, 0), {"Anonymous": 0}
+    for text in Path("/proc/self/smaps").read_text().splitlines():
+        if mapping := _MAPPING.match(text):
+            span = int(mapping[1], 16), int(mapping[2], 16)
+        elif "-" in text.partition(" ")[0]:
+            span = (0, 0)
+        for name, size in _figures([text]):
+            held[name] = size
+            if name == "AnonHugePages" and span[1] - span[0] >= LARGE and held["Anonymous"] - size >= HUGE:
+                yield span
+
+
+def _figures(lines: list[str]) -> Iterator[tuple[str, int]]:
+    for text in lines:
+        if figure := _FIGURE.match(text):
+            yield figure[1], 1024 * int(figure[2])
