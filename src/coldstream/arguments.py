@@ -1,12 +1,11 @@
 """What callers hand over: taken as it is, or refused with the argument, the value and the remedy."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from coldstream.arrays import plain
 from coldstream.errors import InvalidInput, shown
 from coldstream.events.event import Event
-from coldstream.features.fields import Field
 
 
 def checked_event(event: object) -> Event:
@@ -21,20 +20,6 @@ def checked_events(events: object) -> list[Event]:
     if isinstance(events, str | Mapping) or not isinstance(events, Iterable):
         raise InvalidInput(f"events must be a list of events, got {shown(events)}; write Event(user=…, item=…) for each")
     return [checked_event(event) for event in events]
-
-
-def checked_fields(given: object) -> Mapping[str, Sequence[Field]]:
-    """Lists of fields by side."""
-    if not isinstance(given, Mapping):
-        raise InvalidInput(
-            f'fields must be lists of fields by side, got {shown(given)}; write {{"item": [Category("brand")]}}'
-        )
-    for side, fields in given.items():
-        if not isinstance(fields, list | tuple) or not all(isinstance(field, Field) for field in fields):
-            raise InvalidInput(
-                f'fields of {shown(side)} must be a list of fields, got {shown(fields)}; write [Category("brand")]'
-            )
-    return given
 
 
 def checked_pairs(what: str, given: object) -> list[tuple[str, Mapping[str, Any] | None]]:

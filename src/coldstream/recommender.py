@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coldstream.arguments import checked_count, checked_event, checked_events, checked_fields, checked_pairs
+from coldstream.arguments import checked_count, checked_event, checked_events, checked_pairs
 from coldstream.arrays import Doubles, Integers, frozen, plain
 from coldstream.config import Hyperparameters
 from coldstream.errors import InvalidInput, InvalidSnapshot, UnknownId, shown
@@ -240,7 +240,7 @@ class Recommender:
 
     def check_fields(self, fields: Mapping[str, Sequence[Field]]) -> Schema:
         """The schema that `add_fields` would lead to; raises what it would raise."""
-        return with_fields(self.schema, checked_fields(fields))
+        return with_fields(self.schema, _checked_fields(fields))
 
     def check_event(self, event: Event, coming: Mapping[str, Field] = NO_FIELDS) -> dict[str, Field]:
         """The context fields that an event would admit, after others that are coming; raises what `learn` would refuse."""
@@ -556,3 +556,17 @@ class Recommender:
         x = self._users.request(state, user or "", given, checked_time(time), attributes)
         exclude = self.schema.exclude_seen if exclude_seen is None else exclude_seen
         return EncodedRequest(x, self._users.history(state), exclude_seen=exclude)
+
+
+def _checked_fields(given: object) -> Mapping[str, Sequence[Field]]:
+    """Lists of fields by side."""
+    if not isinstance(given, Mapping):
+        raise InvalidInput(
+            f'fields must be lists of fields by side, got {shown(given)}; write {{"item": [Category("brand")]}}'
+        )
+    for side, fields in given.items():
+        if not isinstance(fields, list | tuple) or not all(isinstance(field, Field) for field in fields):
+            raise InvalidInput(
+                f'fields of {shown(side)} must be a list of fields, got {shown(fields)}; write [Category("brand")]'
+            )
+    return given
