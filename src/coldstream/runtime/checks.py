@@ -7,7 +7,16 @@ from coldstream.events.event import Event
 from coldstream.features.fields import Field
 from coldstream.features.schema import fields_by_side
 from coldstream.recommender import Recommender
-from coldstream.runtime.records import FieldsAdded, Interaction, ItemPut, ItemRemoved, Record, UserForgotten, UserPut
+from coldstream.runtime.records import (
+    FieldsAdded,
+    Interaction,
+    ItemPut,
+    ItemRemoved,
+    Record,
+    UserForgotten,
+    UserPut,
+    ValuesReleased,
+)
 
 
 class Refused(ColdstreamError):
@@ -24,7 +33,7 @@ class Checks:
     def __init__(self, recommender: Recommender) -> None:
         self._recommender = recommender
         self._coming: dict[str, Field] = {}
-        self._gone: set[Record] = set()
+        self._gone: set[tuple[type, str]] = set()
 
     def check(self, records: Sequence[Record]) -> None:
         """Raise `Refused` for the first that cannot be taken; what came with the call is forgotten then."""
@@ -36,7 +45,7 @@ class Checks:
                 raise Refused(index, error) from error
         self._coming, self._gone = coming, gone
 
-    def _check(self, record: Record, coming: dict[str, Field], gone: set[Record]) -> None:
+    def _check(self, record: Record, coming: dict[str, Field], gone: set[tuple[type, str]]) -> None:
         recommender = self._recommender
         match record:
             case Interaction():
@@ -48,13 +57,13 @@ class Checks:
             case UserPut():
                 recommender.check_user(record.id, record.attributes)
             case ItemRemoved():
-                if record in gone or not recommender.has_item(record.id):
+                if (ItemRemoved, record.id) in gone or not recommender.has_item(record.id):
                     raise UnknownId(f"item {record.id!r} is not in the catalogue; nothing was removed")
-                gone.add(record)
+                gone.add((ItemRemoved, record.id))
             case UserForgotten():
-                if record in gone or not recommender.has_user(record.id):
+                if (UserForgotten, record.id) in gone or not recommender.has_user(record.id):
                     raise UnknownId(f"user {record.id!r} is not known; there is nothing to forget")
-                gone.add(record)
+                gone.add((UserForgotten, record.id))
             case FieldsAdded():
                 recommender.check_fields(fields_by_side(record.fields))
 
@@ -63,9 +72,11 @@ def together(first: Record, other: Record) -> bool:
     """Whether two records may be checked before either is applied.
 
     Whether an item or a user is there to go depends on what comes before, so those who go do so only with their like. What a
-    field may be depends on all fields before it, those that events bring included, so it is added alone.
+    field may be depends on all fields before it, those that events bring included, so it is added alone. Which values nobody
+    has depends on every line before.
     """
-    return _leaves(first) == _leaves(other) and not isinstance(first, FieldsAdded) and not isinstance(other, FieldsAdded)
+    alone = FieldsAdded | ValuesReleased
+    return _leaves(first) == _leaves(other) and not isinstance(first, alone) and not isinstance(other, alone)
 
 
 def _leaves(record: Record) -> type | None:

@@ -1,4 +1,4 @@
-"""When snapshots are taken, how many are kept, and how people are erased for good."""
+"""When snapshots are taken, and how many are kept."""
 
 import asyncio
 import logging
@@ -40,8 +40,6 @@ class Snapshots:
         self.newest: Saved | None = None
         self.pause = 0.0
         """Seconds for which the last one held everybody up."""
-        self.to_erase: dict[str, int] = {}
-        """Users who are forgotten, and whose lines are still in the log, up to the one that asks for it."""
         self._store, self._in_store, self._folder = store, in_store, folder
         self._useless: Sequence[Saved] = ()
         self._lock = asyncio.Lock()
@@ -54,7 +52,6 @@ class Snapshots:
             left.unlink()
         self._useless = useless
         self.newest = next(iter(await self._whole()), None)
-        self.to_erase = await self._in_store(self._store.forgotten)
 
     @property
     def seconds_ago(self) -> float:
@@ -77,13 +74,11 @@ class Snapshots:
         if due and self._background is None and monotonic() >= self._not_before:
             self._background = asyncio.create_task(self._try_to_take(learner))
 
-    async def erase(self, learner: Learner) -> None:
-        """Erase the forgotten from the log. Snapshots that knew them go first, so from now on no replay may begin earlier.
+    async def replace(self, learner: Learner) -> int:
+        """Take new snapshots in place of all that there are; the position that they know.
 
         Two are taken, because those before go, and one alone could be damaged.
         """
-        if not self.to_erase:
-            return
         async with self._lock:
             before = await self._in_store(self._store.snapshots)
             state, position = self._copied(learner), learner.position
@@ -92,17 +87,17 @@ class Snapshots:
             for old in before:
                 await self._in_store(partial(self._store.discard, old))
             self._useless = ()
-            # Whoever came back since then is somebody new, and stays.
-            users = dict(self.to_erase)
-            await self._in_store(partial(self._store.purge, users, position))
-            self.to_erase = {}
-        log.info("people were erased from the log", extra={"count": len(users), "position": position})
+            return position
+
+    async def oldest_kept(self) -> int:
+        """The position before which no snapshot needs a line; 0 while there are fewer than are kept."""
+        kept = (await self._whole())[:KEPT]
+        return min(saved.position for saved in kept) if len(kept) == KEPT else 0
 
     async def finish(self, learner: Learner) -> None:
         """The last one, if anything was learned since the newest."""
         if self._background is not None:
             await self._background
-        await self.erase(learner)
         if self.newest is None or self.newest.position < learner.position:
             await self.take(learner)
 
