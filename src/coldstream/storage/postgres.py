@@ -201,10 +201,11 @@ class PostgresView:
 
 def inspected(url: str) -> PostgresView:
     """A look into the store, whoever writes to it."""
-    return PostgresView(Session(url, _begin_to_read))
+    return PostgresView(Session(url, begin_to_read))
 
 
-def _begin_to_read(connection: Connection) -> None:
+def begin_to_read(connection: Connection) -> None:
+    """Refuse to write, and what is no store."""
     connection.execute("SET default_transaction_read_only = on")
     if not postgres_log.exists(connection):
         raise InvalidInput("store: there is none in this PostgreSQL schema; give the database of a store")

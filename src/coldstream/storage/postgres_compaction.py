@@ -29,10 +29,7 @@ def cut_off(connection: Connection, position: int, kept: Sequence[LogLine]) -> N
         after = before._replace(cut=position, base=max(before.base, position))
         query = "UPDATE coldstream_meta SET base = %s, cut = %s, seal = %s"
         connection.execute(query, (after.base, after.cut, sealed(after)))
-        if kept:
-            people = [None if line.user is None else line.user.encode() for line in kept]
-            query = "INSERT INTO coldstream_kept SELECT * FROM unnest(%b::bytea[], %b::bytea[])"
-            connection.execute(query, (people, [line.body for line in kept]))
+        insert_kept(connection, kept)
         # The newest of the marks stays: time goes on from it.
         query = (
             "DELETE FROM coldstream_mark WHERE position < (SELECT max(position) FROM coldstream_mark WHERE position <= %s)"
@@ -74,6 +71,20 @@ def purge_kept(connection: Connection, users: Mapping[str, int]) -> None:
     """Erase what is kept of users' lines."""
     query = "DELETE FROM coldstream_kept WHERE person = ANY (%b::bytea[])"
     connection.execute(query, ([user.encode() for user in users],))
+
+
+def fill(connection: Connection, lines: Sequence[LogLine], own: Sequence[tuple[int, float]]) -> None:
+    """Write what another store kept, and its marks."""
+    insert_kept(connection, lines)
+    query = "INSERT INTO coldstream_mark SELECT * FROM unnest(%b::bigint[], %b::float8[])"
+    connection.execute(query, ([position for position, _ in own], [time for _, time in own]))
+
+
+def insert_kept(connection: Connection, lines: Sequence[LogLine]) -> None:
+    """Add to what is kept."""
+    people = [None if line.user is None else line.user.encode() for line in lines]
+    query = "INSERT INTO coldstream_kept SELECT * FROM unnest(%b::bytea[], %b::bytea[])"
+    connection.execute(query, (people, [line.body for line in lines]))
 
 
 def mark(connection: Connection, time: float) -> None:

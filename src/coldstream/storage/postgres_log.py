@@ -106,6 +106,24 @@ def append(connection: Connection, lines: Sequence[LogLine], after: int) -> Numb
     return new
 
 
+def insert(connection: Connection, rows: Sequence[Row]) -> None:
+    """Write rows as they are."""
+    own = [row._replace(forgets=None if row.forgets is None else bool(row.forgets)) for row in rows]
+    query = (
+        "INSERT INTO coldstream_log SELECT * FROM unnest("
+        "%b::bigint[], %b::bytea[], %b::bytea[], %b::boolean[], %b::bytea[], %b::bigint[], %b::bigint[])"
+    )
+    connection.execute(query, tuple(map(list, zip(*own, strict=True))))
+
+
+def begin_at(connection: Connection, own: Bounds, checksum: int) -> None:
+    """Say what holds of a log whose rows are inserted, and what checksum the first of them continues."""
+    if own.cut:
+        connection.execute("INSERT INTO coldstream_log (position, checksum) VALUES (%s, %s)", (own.cut, checksum))
+    query = "UPDATE coldstream_meta SET base = %s, last = %s, checksum = %s, cut = %s, seal = %s"
+    connection.execute(query, (*own, sealed(own)))
+
+
 def page(connection: Connection, first: int, last: int) -> list[Row]:
     """The first rows from one position to another."""
     query = (

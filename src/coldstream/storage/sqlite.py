@@ -53,7 +53,7 @@ class SqliteStore:
             self._held = held.pop_all()
 
     def append(self, lines: Sequence[LogLine], after: int, /) -> list[int | None]:
-        with self._transaction():
+        with self.transaction():
             if not sqlite_log.has(self._connection, self._end):
                 raise StoreDamaged(f"store {str(self._folder)!r}: log.sqlite was replaced by another log; {RESTART}")
             new = sqlite_log.append(self._connection, lines, after)
@@ -77,13 +77,13 @@ class SqliteStore:
     def purge_in_steps(self, users: Mapping[str, int], base: int, /) -> Iterator[None]:
         until = max(users.values(), default=0)
         assert until <= base
-        with self._transaction():
+        with self.transaction():
             sqlite_compaction.purge_kept(self._connection, users)
             first = sqlite_log.raise_base(self._connection, base).cut + 1
         # In ascending order, so that the line which asks for the purge goes last: a process that is killed leaves it.
         for start in range(first, until + 1, sqlite_compaction.STEP):
             yield
-            with self._transaction():
+            with self.transaction():
                 sqlite_log.purge(self._connection, users, start, min(start + sqlite_compaction.STEP - 1, until))
         yield
         with reported(self._folder):
@@ -95,14 +95,14 @@ class SqliteStore:
         return self._view.base()
 
     def cut_off(self, position: int, kept: Sequence[LogLine], /) -> None:
-        with self._transaction():
+        with self.transaction():
             sqlite_compaction.cut_off(self._connection, position, kept)
 
     def clear_in_steps(self) -> Iterator[None]:
         with self._reading() as connection:
             statements = list(sqlite_compaction.deletions(connection))
         for statement, values in statements:
-            with self._transaction():
+            with self.transaction():
                 self._connection.execute(statement, values)
             yield
         while True:
@@ -123,7 +123,7 @@ class SqliteStore:
         return self._view.kept()
 
     def mark(self, time: float, /) -> None:
-        with self._transaction():
+        with self.transaction():
             sqlite_compaction.mark(self._connection, time)
 
     def marks(self) -> list[tuple[int, float]]:
@@ -207,10 +207,11 @@ class SqliteStore:
             yield self._connection
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """A transaction of the one who writes."""
         self._keep_claim()
         with reported(self._folder), _transaction(self._connection):
-            yield
+            yield self._connection
 
 
 class SqliteView:
@@ -282,13 +283,13 @@ def inspected(folder: str | Path) -> SqliteView:
     place = Path(folder).resolve()
     if not (place / DATABASE).is_file():
         raise InvalidInput(f"store {str(folder)!r}: there is no {DATABASE}; give the folder of a store")
-    with _looking(place) as connection:
+    with looking(place) as connection:
         sqlite_log.check(connection, place)
-    return SqliteView(place, partial(_looking, place))
+    return SqliteView(place, partial(looking, place))
 
 
 @contextmanager
-def _looking(folder: Path) -> Iterator[sqlite3.Connection]:
+def looking(folder: Path) -> Iterator[sqlite3.Connection]:
     """A connection that makes no file: without a WAL there is no writer, and SQLite is told that nothing will change."""
     path = folder / DATABASE
     how = "mode=ro" if path.with_name(f"{DATABASE}-wal").exists() else "immutable=1"

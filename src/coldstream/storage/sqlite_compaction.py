@@ -26,10 +26,7 @@ def cut_off(connection: sqlite3.Connection, position: int, kept: Sequence[LogLin
     before = sqlite_log.bounds(connection)
     assert before.cut <= position <= before.last
     sqlite_log.put_bounds(connection, before._replace(cut=position, base=max(before.base, position)))
-    connection.executemany(
-        "INSERT INTO kept (person, body) VALUES (CAST(? AS TEXT), ?)",
-        ((None if line.user is None else line.user.encode(), line.body) for line in kept),
-    )
+    insert_kept(connection, kept)
     # The newest of the marks stays: time goes on from it.
     connection.execute("DELETE FROM mark WHERE position < (SELECT max(position) FROM mark WHERE position <= ?)", (position,))
 
@@ -78,6 +75,20 @@ def purge_kept(connection: sqlite3.Connection, users: Mapping[str, int]) -> None
     """Erase what is kept of users' lines, within a transaction."""
     own = [(number,) for number, person in connection.execute("SELECT number, person FROM kept") if person in users]
     connection.executemany("UPDATE kept SET person = NULL, body = NULL WHERE number = ?", own)
+
+
+def fill(connection: sqlite3.Connection, lines: Sequence[LogLine], own: Sequence[tuple[int, float]]) -> None:
+    """Write what another store kept, and its marks, within a transaction."""
+    insert_kept(connection, lines)
+    connection.executemany("INSERT INTO mark VALUES (?, ?)", own)
+
+
+def insert_kept(connection: sqlite3.Connection, lines: Sequence[LogLine]) -> None:
+    """Add to what is kept, within a transaction."""
+    connection.executemany(
+        "INSERT INTO kept (person, body) VALUES (CAST(? AS TEXT), ?)",
+        ((None if line.user is None else line.user.encode(), line.body) for line in lines),
+    )
 
 
 def mark(connection: sqlite3.Connection, time: float) -> None:

@@ -143,6 +143,18 @@ def append(connection: sqlite3.Connection, lines: Sequence[LogLine], after: int)
     return new
 
 
+def insert(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
+    """Write rows as they are, within a transaction."""
+    connection.executemany(_INSERT, rows)
+
+
+def begin_at(connection: sqlite3.Connection, own: Bounds, checksum: int) -> None:
+    """Say what holds of a log whose rows were inserted, and what checksum the first of them continues."""
+    if own.cut:
+        connection.execute("INSERT INTO log (position, checksum) VALUES (?, ?)", (own.cut, checksum))
+    put_bounds(connection, own)
+
+
 def page(connection: sqlite3.Connection, first: int, last: int) -> list[Row]:
     """The first rows from one position to another."""
     columns = "position, CAST(person AS BLOB), event, forgets, body, salt, checksum"
