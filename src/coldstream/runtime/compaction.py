@@ -46,7 +46,7 @@ class Compaction:
         self._retain, self._disk = retain, disk
         self._between = min(retain / MARKS, LONGEST_BETWEEN_MARKS) if retain else LONGEST_BETWEEN_MARKS
         self._look_at = 0.0
-        self._begun = False
+        self._begun = self._told = False
 
     @property
     def is_due(self) -> bool:
@@ -64,6 +64,7 @@ class Compaction:
             self.size, self.cut = await self._in_store(self._store.size), await self._in_store(self._store.cut)
             until = min(await self._wanted(learner), await self._snapshots.oldest_kept(), self.cut + MOST_AT_ONCE)
             if until <= self.cut:
+                self._tell_of_too_little_room()
                 return
             await self._delete(learner, reading, until)
 
@@ -80,10 +81,17 @@ class Compaction:
             wanted = max((position for position, time in marks if time <= self._now() - self._retain), default=0)
         assert self.size is not None
         if self._disk and self.size > self._disk:
-            log.warning("the store has more than it may", extra={"bytes": self.size, "disk": self._disk})
             each = self.size / max(learner.position - self.cut, 1)
             wanted = max(wanted, self.cut + int((self.size - ENOUGH * self._disk) / each))
         return wanted
+
+    def _tell_of_too_little_room(self) -> None:
+        """Say once that the store takes more than it may, though nothing is left that could go."""
+        too_much = self._disk and (self.size or 0) > self._disk
+        if too_much and not self._told:
+            facts = {"bytes": self.size, "disk": self._disk}
+            log.warning("the store takes more than it may, and snapshots need what is left of the log", extra=facts)
+        self._told = bool(too_much)
 
     async def _delete(self, learner: Learner, reading: LogReading, until: int) -> None:
         claims, said = Claims(await self._in_store(self._store.kept)), Said()
