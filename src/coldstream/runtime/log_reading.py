@@ -13,8 +13,8 @@ from coldstream.runtime.snapshots import InStore
 from coldstream.storage.log_pages import PAGE
 from coldstream.storage.store import Store
 
-SHARE = 0.25
-"""The most of the time that reading may take, so that those who are served hardly notice."""
+SHARE = 0.5
+"""The most of the store's time that reading may take, so that those who write hardly notice."""
 
 SLICE = 0.001
 """Seconds on the event loop after which others get their turn."""
@@ -30,18 +30,18 @@ class LogReading:
 
     async def page(self, after: int) -> list[Line]:
         """The first lines behind a position."""
-        return await self._in_store(partial(_page, self._store, after))
+        lines, _ = await self._in_store(partial(_page, self._store, after))
+        return lines
 
     async def pages(self, after: int, until: int) -> AsyncIterator[list[Line]]:
         """The lines behind a position up to another, slowly."""
         while after < until:
-            started = perf_counter()
-            lines = await self.page(after)
+            lines, seconds = await self._in_store(partial(_page, self._store, after))
             if not lines:
                 return
             yield [line for line in lines if line[0] <= until]
             after = lines[-1][0]
-            await self.pause((perf_counter() - started) * (1 / SHARE - 1))
+            await self.pause(seconds * (1 / SHARE - 1))
 
     async def done(self, steps: Steps[Answer]) -> Answer:
         """The answer of work that is done in steps on the event loop."""
@@ -68,5 +68,8 @@ class LogReading:
         await asyncio.sleep(seconds)
 
 
-def _page(store: Store, after: int) -> list[Line]:
-    return [(entry.position, record_of(entry)) for entry in islice(store.read(after), PAGE)]
+def _page(store: Store, after: int) -> tuple[list[Line], float]:
+    """Lines, and how long it took to read them."""
+    started = perf_counter()
+    lines = [(entry.position, record_of(entry)) for entry in islice(store.read(after), PAGE)]
+    return lines, perf_counter() - started

@@ -14,10 +14,10 @@ from coldstream.storage.store import LogLine
 MARGIN = 2000
 """Blank lines that are left before the cut, and as many that are blanked before they are deleted: more than a few pages."""
 
-STEP = 5000
+STEP = 1000
 """Lines that are deleted, or looked at, in one transaction."""
 
-PAGES = 500
+PAGES = 100
 """Pages that are given back to the disk in one transaction."""
 
 

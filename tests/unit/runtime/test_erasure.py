@@ -310,16 +310,17 @@ def test_what_is_said_while_the_log_is_read_counts(store: Full, folder: Path, mo
 
     async def work(writer: Writer) -> None:
         await writer.write([*ITEMS, *ANN, *BOB, *(Interaction(f"u{n}", "i1", 0.0) for n in range(30))])
-        page, said = writer._upkeep._reading.page, False
+        pages, said = writer._upkeep._reading.pages, False
 
-        async def slowly(after: int) -> Any:
+        async def slowly(after: int, until: int) -> Any:
             nonlocal said
-            if after > 20 and not said:
-                said = True
-                await writer.write([UserPut("cy", {"country": "Liechtenstein"})])
-            return await page(after)
+            async for lines in pages(after, until):
+                if lines[0][0] > 20 and not said:
+                    said = True
+                    await writer.write([UserPut("cy", {"country": "Liechtenstein"})])
+                yield lines
 
-        writer._upkeep._reading.page = slowly  # type: ignore[method-assign]
+        writer._upkeep._reading.pages = slowly  # type: ignore[method-assign]
         await forget(writer, "ann")
         assert said
         assert "user.country=Liechtenstein" in features(writer.learner)
