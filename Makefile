@@ -47,6 +47,7 @@ bench: $(READY)  ## Measure speed and memory; ratios are taken within one run
 	@$(BIN)/python benchmarks/core.py
 	@$(BIN)/python benchmarks/growth.py
 	@$(BIN)/python benchmarks/service.py
+	@$(BIN)/python benchmarks/upkeep.py
 
 torture: $(READY) postgres  ## A thousand kills on both stores and 100,000 odd requests: half an hour, not part of the tests
 	@$(BIN)/python tests/torture

@@ -57,7 +57,7 @@ class UserForgotten(msgspec.Struct, frozen=True, tag="user-forgotten", tag_field
 
     id: str
     columns: tuple[int, ...] = ()
-    """What `ValuesReleased` says now: releases before 0.2 looked for it first, and wrote it into the same line."""
+    """What `ValuesReleased` says now: older releases looked for it first, and wrote it into the same line."""
     time: float = 0.0
     """When it was asked for, in seconds since 1970; nothing that is learned depends on it."""
 

@@ -82,7 +82,7 @@ class Settings:
     )
     retain: str | None = _setting(
         None,
-        "lines of the log that were written longer ago are deleted; if left out, none are",
+        "lines of the log that were written longer ago are deleted; if left out, all are kept",
         metavar="TIME",
         form=(DURATION, lambda text: seconds_of(text) is not None),
     )

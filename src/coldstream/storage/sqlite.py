@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
+from time import sleep
 
 from coldstream.errors import InvalidInput, StoreDamaged, StoreUnavailable
 from coldstream.storage import log_pages, sqlite_compaction, sqlite_log
@@ -20,6 +21,9 @@ DATABASE = "log.sqlite"
 
 WAIT = 5.0
 """Seconds to wait for a reader that is in the way."""
+
+TRIES, PAUSE = 20, 0.05
+"""How often a purge looks whether readers are gone, and for how many seconds it waits in between."""
 
 RESTART = "restart the service, which reads what there is"
 
@@ -85,11 +89,14 @@ class SqliteStore:
             yield
             with self.transaction():
                 sqlite_log.purge(self._connection, users, start, min(start + sqlite_compaction.STEP - 1, until))
-        yield
-        with reported(self._folder):
-            if not self._emptied():
-                message = f"store {str(self._folder)!r}: another program reads log.sqlite, so what was erased is still"
-                raise StoreUnavailable(f"{message} in log.sqlite-wal; end that program, and purge again")
+        for _ in range(TRIES):
+            yield
+            with reported(self._folder):
+                if self._emptied_at_once():
+                    return
+                sleep(PAUSE)  # whoever writes gets a turn after it, which waiting in SQLite would not allow
+        message = f"store {str(self._folder)!r}: another program reads log.sqlite, so what was erased is still"
+        raise StoreUnavailable(f"{message} in log.sqlite-wal; end that program, and purge again")
 
     def base(self) -> int:
         return self._view.base()
@@ -114,7 +121,7 @@ class SqliteStore:
             yield
         if statements:
             with self._reading():
-                self._emptied()  # the file itself becomes shorter now, or when no reader is in the way
+                self._emptied_at_once()  # the file itself becomes shorter now, or when no reader is in the way
 
     def cut(self) -> int:
         return self._view.cut()
@@ -200,6 +207,15 @@ class SqliteStore:
         """Whether the WAL, with all that pages were before, is gone; no reader may be in the way."""
         busy, _, _ = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         return not busy
+
+    def _emptied_at_once(self) -> bool:
+        """The same without waiting for readers."""
+        ((patience,),) = self._connection.execute("PRAGMA busy_timeout").fetchall()
+        self._connection.execute("PRAGMA busy_timeout = 0")
+        try:
+            return self._emptied()
+        finally:
+            self._connection.execute(f"PRAGMA busy_timeout = {patience}")
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
