@@ -48,6 +48,7 @@ bench: $(READY)  ## Measure speed and memory; ratios are taken within one run
 	@$(BIN)/python benchmarks/growth.py
 	@$(BIN)/python benchmarks/snapshots.py
 	@$(BIN)/python benchmarks/service.py
+	@$(BIN)/python benchmarks/upkeep.py
 
 torture: $(READY) postgres  ## A thousand kills on both stores, 200 while snapshots are written, and 100,000 odd requests: an hour, not part of the tests
 	@$(BIN)/python tests/torture

@@ -144,9 +144,18 @@ class Inspection:
 
     def given_columns(self) -> set[int]:
         """The columns of all values that users' attributes and contexts have had."""
-        encoder = self._shared.encoder
-        numbers = [number for side in ("user", "context") for number in encoder.attribute_fields(side)]
-        return {column for number in numbers for column in self._vocabulary.columns(number)}
+        return finished(self.given_columns_in_steps())
+
+    def given_columns_in_steps(self) -> Steps[set[int]]:
+        """The same in steps. What is new meanwhile may be missing."""
+        encoder, columns = self._shared.encoder, set[int]()
+        for number in [number for side in ("user", "context") for number in encoder.attribute_fields(side)]:
+            first = 0
+            while some := list(islice(self._vocabulary.columns(number, first), STEP)):
+                columns.update(some)
+                first = some[-1] + 1
+                yield
+        return columns
 
     def columns_of(self, side: str, given: Mapping[str, Any]) -> list[int]:
         """The columns of a user's attributes, or of a context, as given."""

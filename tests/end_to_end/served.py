@@ -209,7 +209,7 @@ class Home:
 
     def serve(self, *arguments: object) -> Served:
         """A server on this store, with a small model, so that it is quick."""
-        small = ("--set", "factors=4", "--set", "negatives=5")
+        small = ("--set", "factors=4", "--set", "negatives=5", "--erase-minutes", 0)
         return self._served("--schema", self.schema, *self.flags, *small, *arguments)
 
     def _served(self, *arguments: object) -> Served:

@@ -55,7 +55,11 @@ class Twin:
                 self.recommender.remove_item(line["id"])
             case "user-forgotten":
                 self.recommender.forget_user(line["id"])
-                self.recommender.release_values(self._said_by_nobody_but(line["id"]))
+                for people in self._said_by.values():
+                    people.discard(line["id"])
+            case "values-released":
+                assert line["columns"] == self._said_by_nobody()
+                self.recommender.release_values(line["columns"])
             case other:
                 raise AssertionError(other)
         self._hear(line)
@@ -69,9 +73,7 @@ class Twin:
             for column in self.recommender.inspection.columns_of(side, part):
                 self._said_by.setdefault(column, set()).add(person)
 
-    def _said_by_nobody_but(self, person: str) -> list[int]:
-        for people in self._said_by.values():
-            people.discard(person)
+    def _said_by_nobody(self) -> list[int]:
         gone = sorted(column for column, people in self._said_by.items() if not people)
         for column in gone:
             del self._said_by[column]

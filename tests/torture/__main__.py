@@ -1,6 +1,7 @@
-"""What takes longer than a test: a thousand kills on both stores, and a hundred thousand requests that nobody should send.
+"""What takes longer than a test: a thousand kills on both stores, fifty each while old lines are deleted and while a backup
+is written, and a hundred thousand requests that nobody should send.
 
-python tests/torture [--kills 1000] [--writing 50] [--requests 100000] [--seed 1]
+python tests/torture [--kills 1000] [--writing 50] [--upkeep 50] [--requests 100000] [--seed 1]
 """
 
 import argparse
@@ -8,11 +9,12 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "end_to_end")]
+sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "end_to_end"), str(HERE.parent / "contracts")]
 
 from fuzz import fuzz  # noqa: E402
 from kills import Survived, campaign, while_writing  # noqa: E402
 from served import POSTGRES, SQLITE  # noqa: E402
+from upkeep_kills import campaign as upkeep_campaign  # noqa: E402
 
 from postgres_server import PostgresServer  # noqa: E402
 
@@ -23,6 +25,9 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=1000, help="of the service, half of them on each store")
     parser.add_argument(
         "--writing", type=int, default=50, help="kills while a full snapshot, and while an increment is written"
+    )
+    parser.add_argument(
+        "--upkeep", type=int, default=50, help="kills on each store while lines are deleted, and as many more"
     )
     parser.add_argument("--requests", type=int, default=100_000, help="that are damaged or odd")
     parser.add_argument("--seed", type=int, default=1, help="of what is drawn at random")
@@ -55,6 +60,19 @@ def main() -> None:
                 f"{what}: {own.kills:,} kills, {own.events:,} acknowledged events in {own.seconds:,.0f} s:"
                 " nothing lost, nothing twice, no bit different"
             )
+    if args.upkeep:
+        server = PostgresServer()
+        try:
+            urls = {SQLITE: lambda folder: f"{SQLITE}:{folder / 'data'}", POSTGRES: lambda _: server.new_schema()}
+            for kind, url in urls.items():
+                outcomes = upkeep_campaign(url, args.upkeep, args.seed, say, kind)
+                for what, outcome in zip(("deleting old lines", "writing backups"), outcomes, strict=True):
+                    summary.append(
+                        f"{kind}: {outcome.rounds} kills while {what}, {outcome.interrupted} before it was finished, in "
+                        f"{outcome.seconds:,.0f} s: nothing lost, nothing twice, no bit different"
+                    )
+        finally:
+            server.remove()
     print("\n" + "\n".join(summary))
 
 

@@ -22,7 +22,8 @@ class Nursery:
         self._news, self._told, self._pipes = Condition(), list[dict[str, Any]](), 0
         self.deaths: dict[int, int] = {}
         """Exit statuses by process id."""
-        Thread(target=self._read, daemon=True).start()
+        self._reader = Thread(target=self._read, daemon=True)
+        self._reader.start()
         self._wait(lambda: any("ready" in news for news in self._told))
 
     def forked(self, arguments: tuple[object, ...], folder: Path) -> tuple[int, IO[str]]:
@@ -50,6 +51,9 @@ class Nursery:
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait(PATIENCE)
+        self._reader.join(PATIENCE)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
 
     def _births(self) -> list[int]:
         return [news["born"] for news in self._told if "born" in news]

@@ -12,15 +12,20 @@ import sys
 from pathlib import Path
 
 from coldstream import Recommender, Schema
-from coldstream.cli import main, serve  # what a service needs is loaded before the first fork
+from coldstream.cli import backup, main, serve  # what a service needs is loaded before the first fork
+from coldstream.runtime import writer
 from coldstream.runtime.warming import warm_up
+from coldstream.storage import postgres_compaction, sqlite_compaction
 
 
 def run(schema: Path) -> None:
     """Fork services until standard input ends, and then end all of them."""
+    # Small steps, and soon, so that many kills come between two of them.
+    writer.TIDY_EVERY = 0.05
+    sqlite_compaction.STEP = postgres_compaction.STEP = sqlite_compaction.MARGIN = sqlite_compaction.PAGES = 5
     own = Recommender(Schema.from_toml(schema), factors=4, negatives=5)
     warm_up(own.schema, own.hyperparameters)
-    tell(ready=serve.__name__)
+    tell(ready=[backup.__name__, serve.__name__])
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     signal.set_wakeup_fd(writing)

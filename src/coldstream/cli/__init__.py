@@ -1,4 +1,4 @@
-"""The command line: `coldstream demo | serve | verify | keys | datasets | evaluate | paper | tune`."""
+"""The command line: `coldstream demo | serve | verify | backup | restore | keys | datasets | evaluate | paper | tune`."""
 
 import argparse
 import importlib
@@ -25,6 +25,8 @@ COMMANDS: Mapping[str, Command] = {
     "demo": Command("service", "watch it learn: the service, a simulated audience, and a live page"),
     "serve": Command("service", "the service: recommend, observe, learn over HTTP"),
     "verify": Command("service", "replay a service's log and compare it with its snapshots"),
+    "backup": Command("service", "one file with all that a service holds, while it runs"),
+    "restore": Command("service", "make a store from such a file"),
     "keys": Command("service", "the API keys of the service: add one, list them, remove one"),
     "datasets": Command("evaluation", "the data sets known by name: list them, find them, fetch them"),
     "evaluate": Command("evaluation", "any methods on any stream: test, then learn"),

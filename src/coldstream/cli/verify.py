@@ -3,10 +3,10 @@
 import argparse
 import sys
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
-from coldstream.errors import InvalidInput, StoreDamaged
+from coldstream.cli.store_address import add_store, store_of
+from coldstream.errors import StoreDamaged
 from coldstream.runtime.verification import Verdict, verified
 from coldstream.storage import stores
 
@@ -20,17 +20,13 @@ def add_to(commands: Any) -> None:
         "verify",
         description="Changes nothing, and may run beside the service. Exits with 1 where anything differs.",
     )
-    parser.add_argument("--data", type=Path, metavar="DIR", help="the service's folder")
-    parser.add_argument("--store", metavar="URL", help="the service's database, postgresql://…")
+    add_store(parser)
     parser.add_argument("--recent", action="store_true", help="begin at the oldest snapshot, not at the first line")
     parser.set_defaults(run=_run)
 
 
 def _run(args: argparse.Namespace) -> int:
-    if (args.data is None) == (args.store is None):
-        raise InvalidInput("give either --data DIR or --store URL")
-    url = f"sqlite:{args.data}" if args.store is None else args.store
-    with closing(stores.inspected(url)) as store:
+    with closing(stores.inspected(store_of(args))) as store:
         try:
             verdict = verified(store, args.recent, _tell if sys.stderr.isatty() else lambda _: None)
         except StoreDamaged as error:
@@ -46,6 +42,8 @@ def _tell(done: int) -> None:
 
 def _show(verdict: Verdict) -> None:
     print(f"replayed {verdict.replayed:,} lines, from line {verdict.base:,} to line {verdict.last:,}; checksums agree")
+    if verdict.cut:
+        print(f"lines up to {verdict.cut:,} were deleted because they were old: checksums were compared behind them")
     for saved in verdict.same:
         print(f"snapshot {saved.number} of line {saved.position:,}: the same, bit by bit")
     for saved, reason in verdict.different:

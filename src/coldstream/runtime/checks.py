@@ -8,7 +8,16 @@ from coldstream.events.event import Event
 from coldstream.features.fields import Field
 from coldstream.features.schema import fields_by_side
 from coldstream.recommender import Recommender
-from coldstream.runtime.records import FieldsAdded, Interaction, ItemPut, ItemRemoved, Record, UserForgotten, UserPut
+from coldstream.runtime.records import (
+    FieldsAdded,
+    Interaction,
+    ItemPut,
+    ItemRemoved,
+    Record,
+    UserForgotten,
+    UserPut,
+    ValuesReleased,
+)
 
 
 class Refused(ColdstreamError):
@@ -82,9 +91,11 @@ def together(first: Record, other: Record) -> bool:
     """Whether two records may be checked before either is applied.
 
     Whether an item or a user is there to go depends on what comes before, so those who go do so only with their like. What a
-    field may be depends on all fields before it, those that events bring included, so it is added alone.
+    field may be depends on all fields before it, those that events bring included, so it is added alone. Which values nobody
+    has depends on every line before.
     """
-    return _leaves(first) == _leaves(other) and not isinstance(first, FieldsAdded) and not isinstance(other, FieldsAdded)
+    alone = FieldsAdded | ValuesReleased
+    return _leaves(first) == _leaves(other) and not isinstance(first, alone) and not isinstance(other, alone)
 
 
 def _leaves(record: Record) -> type | None:

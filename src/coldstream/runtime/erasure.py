@@ -1,36 +1,32 @@
 """What goes with people who leave: the values that nobody else had."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from coldstream.inspection import Inspection
-from coldstream.runtime.records import Interaction, UserPut, record_of
-from coldstream.storage.store import Entry
+from coldstream.runtime.claims import Said, claimed
+from coldstream.runtime.records import Record
+from coldstream.storage.store import LogLine
 
 
-def values_of_nobody(inspection: Inspection, entries: Iterable[Entry], leaving: Mapping[str, float]) -> tuple[int, ...]:
-    """The columns of users' and contexts' values that no line has but those of people who leave, in ascending order.
+class UnclaimedValues:
+    """The columns of users' and contexts' values that no line has but those of people who leave, as far as lines were read.
 
     Each who leaves does so up to a position: whoever came back after it is somebody else. Values that were left behind by
     people who went before are found as well.
     """
-    unclaimed, known = inspection.given_columns(), set[tuple[str, str, Any]]()
-    for entry in entries:
-        record = record_of(entry)
-        match record:
-            case Interaction():
-                person, side, given = record.user, "context", record.context
-            case UserPut():
-                person, side, given = record.id, "user", record.attributes
-            case _:
-                continue
-        if entry.position <= leaving.get(person, 0):
-            continue
-        # What is said again and again is looked up once; lists have no hash, and are rarely the same.
-        new = {name: raw for name, raw in given.items() if type(raw) is not str or (side, name, raw) not in known}
-        if new:
-            unclaimed.difference_update(inspection.columns_of(side, new))
-            known.update((side, name, raw) for name, raw in new.items() if type(raw) is str)
-        if not unclaimed:
-            break
-    return tuple(sorted(unclaimed))
+
+    def __init__(self, columns: set[int], kept: Iterable[LogLine], leaving: Mapping[str, int]) -> None:
+        self._unclaimed, self._leaving, self._said = columns, leaving, Said()
+        for person, own in claimed(kept):
+            if person not in leaving:
+                self._unclaimed.difference_update(own)
+
+    def read(self, inspection: Inspection, position: int, record: Record) -> None:
+        """One more line, which claims what it says."""
+        said = self._said.columns(inspection, record)
+        if said is not None and position > self._leaving.get(said[0], 0):
+            self._unclaimed.difference_update(said[1])
+
+    def columns(self) -> tuple[int, ...]:
+        """What is unclaimed by all lines that were read, in ascending order."""
+        return tuple(sorted(self._unclaimed))

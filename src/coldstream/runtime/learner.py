@@ -24,6 +24,7 @@ from coldstream.runtime.records import (
     SchemaExtended,
     UserForgotten,
     UserPut,
+    ValuesReleased,
     record_of,
 )
 from coldstream.scoring.ranking import Rank
@@ -87,6 +88,8 @@ class Learner:
                 recommender.remove_item(record.id)
             case UserForgotten():
                 recommender.forget_user(record.id)
+                recommender.release_values(record.columns)
+            case ValuesReleased():
                 recommender.release_values(record.columns)
             case FieldsAdded():
                 recommender.add_fields(fields_by_side(record.fields))

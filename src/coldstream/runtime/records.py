@@ -57,7 +57,16 @@ class UserForgotten(msgspec.Struct, frozen=True, tag="user-forgotten", tag_field
 
     id: str
     columns: tuple[int, ...] = ()
-    """The columns of values that nobody had but those who leave; they go too. Numbers, so that the line repeats none."""
+    """What `ValuesReleased` says now: older releases looked for it first, and wrote it into the same line."""
+    time: float = 0.0
+    """When it was asked for, in seconds since 1970; nothing that is learned depends on it."""
+
+
+class ValuesReleased(msgspec.Struct, frozen=True, tag="values-released", tag_field="kind"):
+    """Values went that nobody had but people who had left."""
+
+    columns: tuple[int, ...]
+    """Their columns: numbers, so that the line repeats none of the values."""
 
 
 class Interaction(msgspec.Struct, frozen=True, tag="event", tag_field="kind", omit_defaults=True):
@@ -74,7 +83,9 @@ class Interaction(msgspec.Struct, frozen=True, tag="event", tag_field="kind", om
         return Event.logged(self.user, self.item, self.time, self.context)
 
 
-Record: TypeAlias = LogHeader | SchemaExtended | FieldsAdded | UserPut | ItemPut | ItemRemoved | UserForgotten | Interaction
+Record: TypeAlias = (
+    LogHeader | SchemaExtended | FieldsAdded | UserPut | ItemPut | ItemRemoved | UserForgotten | ValuesReleased | Interaction
+)
 
 
 _encoder = msgspec.json.Encoder()

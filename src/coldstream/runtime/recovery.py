@@ -87,7 +87,9 @@ def loaded(store: View, saved: Saved) -> Learner:
     if learner.position != saved.position:
         raise InvalidSnapshot(f"snapshot {saved.number} is of line {learner.position}, and should be of {saved.position}")
     if learner.position < store.base():
-        raise InvalidSnapshot(f"snapshot {saved.number} still knows people who were erased up to line {store.base()}")
+        raise InvalidSnapshot(
+            f"snapshot {saved.number} is from before line {store.base()}, up to which people were erased or lines deleted"
+        )
     return learner
 
 
@@ -103,7 +105,7 @@ def _read(store: View, saved: Saved) -> Learner:
 def at_the_beginning(store: View) -> Learner:
     """A learner that knows the first line of the log and nothing else."""
     if store.base() > 0:
-        message = "no snapshot is whole, and the log alone does not do, because people were erased from it"
+        message = "no snapshot is whole, and the log alone does not do, because people were erased or lines deleted from it"
         raise StoreDamaged(f"{message} up to line {store.base()}; restore the store from a backup")
     first = next(iter(store.read(0)), None)
     header = None if first is None else record_of(first)

@@ -1,4 +1,4 @@
-"""When snapshots are taken, which are full and which are increments, how many are kept, and how people are erased for good.
+"""When snapshots are taken, which are full and which are increments, and how many are kept.
 
 A fork of the process writes them, which sees what is known at one moment: nobody waits for more than the fork itself.
 """
@@ -53,8 +53,6 @@ class Snapshots:
         self.newest: Saved | None = None
         self.pause = 0.0
         """Seconds for which the last one held everybody up."""
-        self.to_erase: dict[str, int] = {}
-        """Users who are forgotten, and whose lines are still in the log, up to the one that asks for it."""
         self._store, self._in_store, self._folder = store, in_store, folder
         self._useless: Sequence[Saved] = ()
         self._chain: Chain | None = None
@@ -72,7 +70,6 @@ class Snapshots:
             left.unlink()
         self._useless, self._chain, learner.chain = learner.passed_over, learner.chain, None
         self.newest = next(iter(await self._whole()), None)
-        self.to_erase = await self._in_store(self._store.forgotten)
 
     @property
     def seconds_ago(self) -> float:
@@ -96,13 +93,11 @@ class Snapshots:
         if due and self._background is None and monotonic() >= self._not_before:
             self._background = asyncio.create_task(self._try_to_take(learner))
 
-    async def erase(self, learner: Learner) -> None:
-        """Erase the forgotten from the log. Snapshots that knew them go first, so from now on no replay may begin earlier.
+    async def replace(self, learner: Learner) -> int:
+        """Take new snapshots in place of all that there are; the position that they know.
 
         Two full ones are taken, because all before go, and one alone could be damaged.
         """
-        if not self.to_erase:
-            return
         async with self._lock:
             before = await self._in_store(self._store.snapshots)
             written = await self._written(learner, None, LONGEST)
@@ -112,11 +107,14 @@ class Snapshots:
             finally:
                 written.file.unlink(missing_ok=True)  # no copy that nobody knows of may stay
             await self._discard(before)
-            # Whoever came back since then is somebody new, and stays.
-            users, position = dict(self.to_erase), written.position
-            await self._in_store(partial(self._store.purge, users, position))
-            self.to_erase = {}
-        log.info("people were erased from the log", extra={"count": len(users), "position": position})
+            return written.position
+
+    async def oldest_kept(self) -> int:
+        """The position before which no snapshot needs a line; 0 while one chain is all there is, which could be damaged."""
+        whole = await self._whole()
+        if self._chain is None or all(one.number >= self._chain.full.number for one in whole):
+            return 0
+        return min(one.position for one in whole)
 
     async def finish(self, learner: Learner) -> None:
         """The last one, if anything was learned since the newest and if it does not take long."""
@@ -126,7 +124,6 @@ class Snapshots:
             if self._cut is not None:
                 self._cut.end()
             await background
-        await self.erase(learner)
         if self.newest is None or self.newest.position < learner.position:
             await self.take(learner, max(0.0, until - monotonic()))
 

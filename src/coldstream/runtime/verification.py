@@ -26,6 +26,8 @@ class Verdict(NamedTuple):
     replayed: int
     same: list[Saved]
     """Snapshots that the replay led to."""
+    cut: int
+    """The last line of those that were deleted because they were old: only what is behind it could be looked at."""
     different: list[tuple[Saved, str]]
     """Those that it did not lead to, or that cannot be read, and why."""
 
@@ -61,10 +63,11 @@ def verified(store: View, recent: bool, advance: Callable[[int], None]) -> Verdi
         learner.apply(entry.position, record_of(entry))
         replayed += 1
     compare(float("inf"))
-    if store.base() != erased:
-        raise StoreUnavailable("people were erased from the log meanwhile, so the replay missed lines; run it again")
+    if store.base() > max(erased, base):  # lines that are deleted before the snapshot it began with are not missed
+        raise StoreUnavailable("people were erased or lines deleted meanwhile, so the replay missed lines; run it again")
     kept = store.snapshots()  # the service may have replaced some meanwhile, which is no fault of theirs
-    return Verdict(base, learner.position, replayed, same, [found for found in different if found[0] in kept])
+    told = [found for found in different if found[0] in kept]
+    return Verdict(base, learner.position, replayed, same, store.cut(), told)
 
 
 def difference(state: State, other: State) -> str:

@@ -12,18 +12,20 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
-from math import inf
 from pathlib import Path
-from time import monotonic, perf_counter
+from time import monotonic, perf_counter, time
 from typing import TypeVar
 
 from coldstream.errors import ColdstreamError, StoreDamaged, StoreInUse, StoreMovedOn, StoreUnavailable
 from coldstream.runtime.checks import Checks, Refused, together
-from coldstream.runtime.erasure import values_of_nobody
+from coldstream.runtime.compaction import Compaction
+from coldstream.runtime.erasures import Erasures, Pending
 from coldstream.runtime.learner import Learner
-from coldstream.runtime.records import Interaction, Record, UserForgotten, line
+from coldstream.runtime.log_reading import LogReading
+from coldstream.runtime.records import Interaction, Record, UserForgotten, ValuesReleased, line
 from coldstream.runtime.snapshots import NOT_NOW, Snapshots
 from coldstream.runtime.time_budget import TimeBudget
+from coldstream.runtime.upkeep import Upkeep
 from coldstream.scoring.ranking import Rank
 from coldstream.storage.store import LogLine, Saved, Store
 
@@ -68,6 +70,12 @@ class WriterLimits:
     """The share of the time that may go into ranking before learning."""
     snapshot_lines: int = 100_000
     snapshot_seconds: float = 900.0
+    erase_seconds: float = 600.0
+    """How long those who are forgotten wait for others, before all of them are erased from the store together."""
+    retain_seconds: float = 0.0
+    """How long lines are kept; 0 is for ever."""
+    disk_bytes: int = 0
+    """How much the store may take; 0 is any size."""
 
 
 @dataclass(slots=True, eq=False)
@@ -90,7 +98,12 @@ class Writer:
         self.waiting = 0
         """Records that were accepted and not taken yet."""
         self.snapshots = Snapshots(store, self._in_store, folder)
+        self.erasures = Erasures(store, self._in_store, self.snapshots, time)
+        self.compaction = Compaction(store, self._in_store, self.snapshots, time, limits.retain_seconds, limits.disk_bytes)
         self._store, self._limits = store, limits
+        self._reading_to_the_end = LogReading(store, self._in_store, lambda: False)
+        reading = LogReading(store, self._in_store, lambda: self._stopping)
+        self._upkeep = Upkeep(self.erasures, self.compaction, reading, limits.erase_seconds, self._release)
         self._thread = ThreadPoolExecutor(1, "store")
         self._calls: deque[_Call] = deque()
         self._group: list[_Call] = []
@@ -125,10 +138,11 @@ class Writer:
         self._wake.set()
         return await answer
 
-    async def forget(self, user: str) -> bool:
-        """Forget a user; whether the person's lines are erased by now, or will be when the store can."""
-        await self.write([UserForgotten(user)])
-        return not self.snapshots.to_erase
+    async def forget(self, user: str) -> int:
+        """Forget a user; the line that says so. From the store the person is erased in the background."""
+        (position,) = await self.write([UserForgotten(user, time=time())])
+        assert position is not None
+        return position
 
     async def snapshot(self) -> Saved:
         """Take a snapshot now."""
@@ -142,12 +156,14 @@ class Writer:
     async def start(self, failed: Callable[[], None]) -> None:
         """Begin to take records. `failed` hears of the end where nobody asked for it."""
         await self.snapshots.look(self.learner)
+        await self.erasures.look()
         self._task = asyncio.create_task(self._run(failed))
 
     async def stop(self) -> None:
         """Finish what was accepted, take a snapshot, and give the store back."""
         self._stopping = True
         self._wake.set()
+        await self._upkeep.end()
         if self._task is not None:
             await self._task
         try:
@@ -187,10 +203,8 @@ class Writer:
         """What has to be done from time to time, whether anything is written or not."""
         if monotonic() - self._tidied >= TIDY_EVERY:
             self._tidied = monotonic()
-            if self.snapshots.to_erase:
-                await self._erase()
-            elif self._behind:
-                await self._caught_up()
+            if not self._behind or await self._caught_up():
+                self._upkeep.begin_if_due(self.learner)
         self.snapshots.begin_if_due(self.learner, self._limits.snapshot_lines, self._limits.snapshot_seconds)
 
     # One group
@@ -207,7 +221,9 @@ class Writer:
         try:
             if not caught_up:
                 raise StoreUnavailable("the store does not answer; try again later")
-            await self._find_what_goes_along()
+            await self._complete()
+            if not self._group:
+                return
             lines += [line(record) for call in self._group for record in call.records]
             positions = await self._in_store(lambda: self._store.append(lines, self.learner.position))
         except StoreMovedOn as error:
@@ -246,18 +262,19 @@ class Writer:
         self.waiting += sum(len(call.records) for call in self._group)
         self._group = []
 
-    async def _find_what_goes_along(self) -> None:
-        """Those who leave take along the values that nobody else had: the last one's line says which."""
-        last = self._group[-1]
-        *others, record = last.records
-        if not isinstance(record, UserForgotten):
-            return
-        leaving = {user: float(position) for user, position in self.snapshots.to_erase.items()}
-        leaving |= {one.id: inf for call in self._group for one in call.records if isinstance(one, UserForgotten)}
-        # Nothing is learned meanwhile, so the store's thread may look at what is known.
-        inspection = self.learner.recommender.inspection
-        columns = await self._in_store(lambda: values_of_nobody(inspection, self._store.read(0), leaving))
-        last.records = [*others, UserForgotten(record.id, columns)]
+    async def _release(self) -> None:
+        """Write down which values nobody has any more."""
+        await self.write([ValuesReleased(())])
+
+    async def _complete(self) -> None:
+        """Find out which values nobody has any more, where that is to be written: nothing is learned in between."""
+        call = self._group[0]
+        if isinstance(call.records[0], ValuesReleased):
+            columns = await self.erasures.columns(self.learner, self._reading_to_the_end)
+            call.records = [ValuesReleased(columns)]
+            if not columns:
+                _answer(call, [])
+                self._group = []
 
     async def _caught_up(self) -> bool:
         """Whether what is known and the log agree.
@@ -268,12 +285,14 @@ class Writer:
             return True
         try:
             entries = await self._in_store(lambda: list(self._store.read(self.learner.position)))
-            self.snapshots.to_erase = await self._in_store(self._store.forgotten)
+            await self.erasures.look()
             base = await self._in_store(self._store.base)
         except (StoreUnavailable, StoreInUse):
             return False
         if base > self.learner.position:
-            message = f"another process erased people from the log up to line {base}, and this one knows it up to line"
+            message = (
+                f"another process erased or deleted lines of the log up to line {base}, and this one knows it up to line"
+            )
             raise Overtaken(f"{message} {self.learner.position}; restart the service, which begins behind them")
         found = self.learner.replay(entries)
         self._behind = False
@@ -281,7 +300,7 @@ class Writer:
         return True
 
     async def _learn(self, positions: list[int | None]) -> None:
-        given, since, forgetting = iter(positions), perf_counter(), False
+        given, since = iter(positions), perf_counter()
         for call in self._group:
             own = list(islice(given, len(call.records)))
             unranked = list[tuple[int, Record]]()  # those that nothing has to be asked before, learned in one go
@@ -294,7 +313,7 @@ class Writer:
                     else:
                         unranked.append((position, record))
                     if isinstance(record, UserForgotten):
-                        self.snapshots.to_erase[record.id] = position
+                        self.erasures.pending[record.id] = Pending(position, record.time)
                 if len(unranked) == LONGEST_PIECE or perf_counter() - since > SLICE:
                     self.learner.apply_all(unranked)
                     unranked.clear()
@@ -302,27 +321,13 @@ class Writer:
                         await asyncio.sleep(0)
                         since = perf_counter()
             self.learner.apply_all(unranked)
-            if isinstance(call.records[0], UserForgotten):
-                forgetting = True
-            else:
-                _answer(call, own)
-        if forgetting:
-            await self._erase()
-            for call in self._group:
-                _answer(call, list(positions))
+            _answer(call, own)
 
     def _ranks(self, interaction: Interaction) -> list[Rank] | None:
         started = perf_counter()
         ranks = self.learner.test(interaction)
         self._evaluation_budget.spend(perf_counter() - started)
         return ranks
-
-    async def _erase(self) -> None:
-        try:
-            if await self._caught_up():
-                await self.snapshots.erase(self.learner)
-        except NOT_NOW as error:
-            log.warning("people are forgotten, and not erased from the log yet", extra={"reason": str(error)})
 
     async def _in_store(self, action: Callable[[], Answer]) -> Answer:
         try:

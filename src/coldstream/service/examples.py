@@ -108,7 +108,7 @@ EXAMPLES: dict[str, Example] = {
     "put_users": Example([_USER], _WRITTEN),
     "put_user": Example({"attributes": _USER["attributes"]}, _WRITTEN),
     "get_user": Example(None, _USER),
-    "delete_user": Example(None, {"erased": True}),
+    "delete_user": Example(None, {"position": 6, "erasure_begins_within": 600.0}),
     "evaluation": Example(None, _EVALUATION),
     "metrics": Example(None, "# HELP coldstream_events Events that were learned.\ncoldstream_events 4.0\n"),
     "snapshot": Example({}, {"number": 2, "position": 5}),

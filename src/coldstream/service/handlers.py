@@ -162,9 +162,9 @@ async def delete_item(service: Service, _: None, name: str) -> messages.Written:
 
 
 async def delete_user(service: Service, _: None, name: str) -> messages.Forgotten:
-    """Forget a person: attributes, history, the own vector, and every line in the log."""
+    """Forget a person: attributes, history and the own vector at once, and every line in the log before long."""
     try:
-        return messages.Forgotten(await service.writer.forget(name))
+        return messages.Forgotten(await service.writer.forget(name), service.settings.erase_minutes * 60)
     except Refused as refused:
         raise refused.error from refused
 

@@ -201,10 +201,12 @@ class Learned(Struct, frozen=True):
 
 
 class Forgotten(Struct, frozen=True):
-    """Whether the person's lines are erased from the log by now; if not, they will be as soon as the store can."""
+    """The line of the log that forgets a person, which is durable, and when the files follow."""
 
-    erased: bool
-    """False where the store could not erase the lines yet; it is tried again until it is done."""
+    position: int
+    """The line that says so. From now on nobody is served with anything of the person, and no restart brings it back."""
+    erasure_begins_within: float
+    """Seconds until the work begins that erases the person from log and snapshots; /metrics shows when it is done."""
 
 
 class SnapshotTaken(Struct, frozen=True):

@@ -100,9 +100,15 @@ class _State:
             ),
             "snapshot_pause_seconds": ("How long the last snapshot held everybody up.", writer.snapshots.pause),
             "people_to_erase": (
-                "People who are forgotten, and not yet erased from the log.",
-                len(writer.snapshots.to_erase),
+                "People who are forgotten, and not yet erased from log and snapshots.",
+                len(writer.erasures.pending),
             ),
+            "oldest_erasure_seconds": (
+                "How long the first of them has been waiting; 0 where there are none.",
+                writer.erasures.oldest_seconds,
+            ),
+            "log_cut": ("The last line of those that were deleted because they were old.", writer.compaction.cut),
+            "store_bytes": ("About what log and snapshots take, looked at once a minute.", writer.compaction.size),
             "items": ("Items in the catalogue.", known.size.items),
             "users": ("Users that are known.", known.size.users),
             "features": ("Features that have a column.", known.size.features),

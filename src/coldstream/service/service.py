@@ -20,6 +20,7 @@ from coldstream.runtime.learner import Learner
 from coldstream.runtime.recovery import RequestedModel, recovered
 from coldstream.runtime.warming import warm_up
 from coldstream.runtime.writer import Stopping, Writer, WriterLimits
+from coldstream.service.amounts import bytes_of, seconds_of
 from coldstream.service.live_samples import LiveSamples
 from coldstream.service.metrics import Metrics
 from coldstream.service.request_batcher import RequestBatcher
@@ -50,6 +51,19 @@ def requested_model(settings: Settings) -> RequestedModel:
         return RequestedModel(schema, None, settings.seed)
     return RequestedModel(
         schema, resolve_hyperparameters(settings.preset or "default", **settings.hyperparameters), settings.seed
+    )
+
+
+def writer_limits(settings: Settings) -> WriterLimits:
+    """The limits that the settings ask for."""
+    return WriterLimits(
+        settings.pending_events,
+        settings.evaluate_share,
+        settings.snapshot_events,
+        settings.snapshot_minutes * 60,
+        settings.erase_minutes * 60,
+        0.0 if settings.retain is None else seconds_of(settings.retain) or 0.0,
+        0 if settings.disk is None else bytes_of(settings.disk) or 0,
     )
 
 
@@ -145,10 +159,7 @@ class Service:
             self.start_up.phase = "compiling"
             await asyncio.to_thread(warm_up, learner.recommender.schema, learner.recommender.hyperparameters)
             await asyncio.to_thread(collapse, LONGEST_COLLAPSE)
-            limits = WriterLimits(
-                settings.pending_events, settings.evaluate_share, settings.snapshot_events, settings.snapshot_minutes * 60
-            )
-            writer = Writer(self._store, learner, limits, self._folder())
+            writer = Writer(self._store, learner, writer_limits(settings), self._folder())
             await writer.start(failed)
         except Interrupted:
             log.info("stopped before it was ready")

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from coldstream.config import PRESETS, Hyperparameters, preset
 from coldstream.errors import InvalidInput, shown
+from coldstream.service.amounts import DURATION, SIZE, bytes_of, seconds_of
 
 PREFIX = "COLDSTREAM_SERVE_"
 """What variables begin with. $COLDSTREAM_DATA is the folder of data sets, and Kubernetes may set $COLDSTREAM_PORT."""
@@ -78,6 +79,23 @@ class Settings:
     snapshot_events: int = _setting(100_000, "a snapshot after so many lines of the log; 0 for none by count", (0, 10**9))
     snapshot_minutes: float = _setting(
         15.0, "a snapshot after so long, if anything changed; 0 for none by time", (0, 525_600)
+    )
+    retain: str | None = _setting(
+        None,
+        "lines of the log that were written longer ago are deleted; if left out, all are kept",
+        metavar="TIME",
+        form=(DURATION, lambda text: seconds_of(text) is not None),
+    )
+    disk: str | None = _setting(
+        None,
+        "the most that log and snapshots may take: beyond it the oldest lines are deleted; if left out, there is no limit",
+        metavar="SIZE",
+        form=(SIZE, lambda text: bytes_of(text) is not None),
+    )
+    erase_minutes: float = _setting(
+        10.0,
+        "how long those who were deleted wait for others, before the log and the snapshots are rewritten without them",
+        (0, 43_200),
     )
     body_bytes: int = _setting(4 * 2**20, "the longest body of a request", (1024, 2**30))
     bodies_bytes: int = _setting(

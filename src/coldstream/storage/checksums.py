@@ -10,7 +10,7 @@ to the same checksum.
 
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 from zlib import crc32
 
@@ -22,7 +22,7 @@ FIRST = 0
 REMEDY = "restore the store from a backup"
 
 _HEAD = struct.Struct("<qqqqBI")
-_BOUNDS = struct.Struct("<qqI")
+_BOUNDS, _BOUNDS_WITHOUT_CUT = struct.Struct("<qqIq"), struct.Struct("<qqI")
 
 
 class Row(NamedTuple):
@@ -46,6 +46,8 @@ class Bounds(NamedTuple):
     """The last position that was ever given out."""
     checksum: int
     """The last line's."""
+    cut: int = 0
+    """The last line of those that are deleted, or about to be. Its number and its checksum stay."""
 
 
 def salts(count: int) -> Iterator[int]:
@@ -67,10 +69,15 @@ def sealed(bounds: Bounds) -> int:
     return crc32(_BOUNDS.pack(*bounds))
 
 
-def check_bounds(bounds: Bounds, seal: int) -> Bounds:
+def sealed_without_cut(bounds: Bounds) -> int:
+    """The checksum that format 2 has of its bounds, which know no cut."""
+    return crc32(_BOUNDS_WITHOUT_CUT.pack(*bounds[:3]))
+
+
+def check_bounds(bounds: Bounds, seal: int, summed: Callable[[Bounds], int] = sealed) -> Bounds:
     """The bounds, where they are what was written."""
     try:
-        whole = sealed(bounds) == seal
+        whole = summed(bounds) == seal
     except (struct.error, TypeError):  # a damaged number may be none, or too long
         whole = False
     if not whole:

@@ -10,25 +10,46 @@ PAGE = 2000
 """Lines of a page."""
 
 
-def lines(page: Callable[[int, int], list[Row]], after: int, bounds: Bounds) -> Iterator[Entry]:
-    """The lines behind a position that are not purged, each compared with its checksum. None may be missing.
+def lines(page: Callable[[int, int], list[Row]], bounds: Callable[[], Bounds], after: int) -> Iterator[Entry]:
+    """The lines behind a position that are neither purged nor cut off, each compared with its checksum; none may be missing.
 
-    `page` gives the first rows from one position to another.
+    `page` gives the first rows from one position to another, and `bounds` what holds of the log now.
     """
+    begun = bounds()
+    return _lines(page, bounds, begun, max(after, begun.cut))
+
+
+def rows(page: Callable[[int, int], list[Row]], bounds: Bounds, after: int) -> Iterator[Row]:
+    """The rows behind a position that is not before the cut, purged or not, each compared with its checksum."""
     if after >= bounds.last:
         return
     before = _checksum(page(after, after), after) if after else FIRST
     while after < bounds.last:
-        rows = page(after + 1, bounds.last)
-        if not rows:
+        found = page(after + 1, bounds.last)
+        if not found:
             raise StoreDamaged(f"the log ends at line {after}, and should at line {bounds.last}; {REMEDY}")
-        for row in rows:
+        for row in found:
             check_row(row, after, before)
             after, before = row.position, row.checksum
-            if row.body is not None:
-                yield Entry(row.position, row.body)
+            yield row
     if before != bounds.checksum:
         raise StoreDamaged(f"line {after} of the log, which is the last, is not what was written; {REMEDY}")
+
+
+def _lines(page: Callable[[int, int], list[Row]], now: Callable[[], Bounds], begun: Bounds, after: int) -> Iterator[Entry]:
+    while True:
+        try:
+            for row in rows(page, begun, after):
+                after = row.position
+                if row.body is not None:
+                    yield Entry(row.position, row.body)
+        except StoreDamaged:
+            cut = now().cut
+            if cut <= after:
+                raise
+            after = cut  # lines were deleted while they were read, which is no damage
+        else:
+            return
 
 
 def _checksum(rows: list[Row], position: int) -> int:

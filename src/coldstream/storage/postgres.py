@@ -8,10 +8,10 @@ from pathlib import Path
 from psycopg import Connection
 
 from coldstream.errors import InvalidInput, StoreDamaged
-from coldstream.storage import log_pages, postgres_log, postgres_migration
+from coldstream.storage import log_pages, postgres_compaction, postgres_log, postgres_migration
 from coldstream.storage.checksums import FIRST, Bounds, Row
 from coldstream.storage.disk import reported
-from coldstream.storage.postgres_session import Session, hold
+from coldstream.storage.postgres_session import Session, hold, vacuum_in_steps
 from coldstream.storage.rows import check_knows_erased
 from coldstream.storage.store import Entry, LogLine, Saved
 
@@ -21,6 +21,7 @@ class PostgresStore:
 
     def __init__(self, url: str) -> None:
         self._end = Bounds(0, 0, FIRST)
+        self._url = url
         self._session = Session(url, self._begin_to_write)
         self._view = PostgresView(self._session)
 
@@ -40,11 +41,49 @@ class PostgresStore:
         return self._view.forgotten()
 
     def purge(self, users: Mapping[str, int], base: int, /) -> None:
+        for _ in self.purge_in_steps(users, base):
+            pass
+
+    def purge_in_steps(self, users: Mapping[str, int], base: int, /) -> Iterator[None]:
         with self._session.connection() as connection:
+            postgres_compaction.purge_kept(connection, users)
             postgres_log.purge(connection, users, base)
+        yield from vacuum_in_steps(self._url, "coldstream_log", "coldstream_kept")
 
     def base(self) -> int:
         return self._view.base()
+
+    def cut_off(self, position: int, kept: Sequence[LogLine], /) -> None:
+        with self._session.connection() as connection:
+            postgres_compaction.cut_off(connection, position, kept)
+
+    def clear_in_steps(self) -> Iterator[None]:
+        deleted = False
+        while self._delete_some():
+            deleted = True
+            yield
+        if deleted:
+            yield from vacuum_in_steps(self._url, "coldstream_log")
+
+    def _delete_some(self) -> bool:
+        with self._session.connection() as connection:
+            return postgres_compaction.delete_some(connection)
+
+    def cut(self) -> int:
+        return self._view.cut()
+
+    def kept(self) -> list[LogLine]:
+        return self._view.kept()
+
+    def mark(self, time: float, /) -> None:
+        with self._session.connection() as connection:
+            postgres_compaction.mark(connection, time)
+
+    def marks(self) -> list[tuple[int, float]]:
+        return self._view.marks()
+
+    def size(self) -> int:
+        return self._view.size()
 
     def save(self, position: int, file: Path, /) -> Saved:
         with self._session.connection() as connection:
@@ -98,7 +137,7 @@ class PostgresView:
             pass
 
     def read(self, after: int, /) -> Iterator[Entry]:
-        return log_pages.lines(self._page, after, self._bounds())
+        return log_pages.lines(self._page, self._bounds, after)
 
     def last(self) -> int:
         return self._bounds().last
@@ -109,6 +148,21 @@ class PostgresView:
 
     def base(self) -> int:
         return self._bounds().base
+
+    def cut(self) -> int:
+        return self._bounds().cut
+
+    def kept(self) -> list[LogLine]:
+        with self._session.connection() as connection:
+            return postgres_compaction.kept(connection)
+
+    def marks(self) -> list[tuple[int, float]]:
+        with self._session.connection() as connection:
+            return postgres_compaction.marks(connection)
+
+    def size(self) -> int:
+        with self._session.connection() as connection:
+            return postgres_compaction.size(connection)
 
     def snapshots(self) -> list[Saved]:
         with self._session.connection() as connection:
@@ -147,10 +201,11 @@ class PostgresView:
 
 def inspected(url: str) -> PostgresView:
     """A look into the store, whoever writes to it."""
-    return PostgresView(Session(url, _begin_to_read))
+    return PostgresView(Session(url, begin_to_read))
 
 
-def _begin_to_read(connection: Connection) -> None:
+def begin_to_read(connection: Connection) -> None:
+    """Refuse to write, and what is no store."""
     connection.execute("SET default_transaction_read_only = on")
     if not postgres_log.exists(connection):
         raise InvalidInput("store: there is none in this PostgreSQL schema; give the database of a store")

@@ -16,17 +16,18 @@ from coldstream.storage.log_pages import PAGE
 from coldstream.storage.rows import Numbered, check_continues, digests, numbered
 from coldstream.storage.store import LogLine, Saved
 
-VERSION = 2
+VERSION = 3
 
-OLD_VERSION = 1
-"""The format without checksums."""
+WITHOUT_CHECKSUMS, WITHOUT_CUT = 1, 2
+"""Formats of older releases."""
 
 CHUNK = 8 * 2**20
 """Bytes of a snapshot in one row."""
 
 _SCHEMA = """
 CREATE TABLE coldstream_meta (
-    version integer NOT NULL, last bigint NOT NULL, base bigint NOT NULL, checksum bigint NOT NULL, seal bigint NOT NULL
+    version integer NOT NULL, last bigint NOT NULL, base bigint NOT NULL, checksum bigint NOT NULL, seal bigint NOT NULL,
+    cut bigint NOT NULL
 );
 CREATE TABLE coldstream_log (
     position bigint PRIMARY KEY, person bytea, event bytea, forgets boolean, body bytea,
@@ -42,6 +43,12 @@ CREATE TABLE coldstream_snapshot_chunk (
 );
 ALTER TABLE coldstream_snapshot_chunk ALTER content SET STORAGE EXTERNAL;
 """
+SINCE_CUT = """
+CREATE TABLE coldstream_mark (position bigint PRIMARY KEY, time double precision NOT NULL);
+CREATE TABLE coldstream_kept (person bytea, body bytea NOT NULL);
+CREATE INDEX coldstream_kept_person ON coldstream_kept USING hash (person);
+"""
+BLANK = "UPDATE coldstream_log SET person = NULL, event = NULL, forgets = NULL, body = NULL, salt = NULL"
 
 
 def exists(connection: Connection) -> bool:
@@ -53,8 +60,9 @@ def create(connection: Connection) -> None:
     """Make the tables, all or none."""
     with connection.transaction():
         connection.execute(_SCHEMA)
+        connection.execute(SINCE_CUT)
         begun = Bounds(0, 0, FIRST)
-        query = "INSERT INTO coldstream_meta (version, base, last, checksum, seal) VALUES (%s, %s, %s, %s, %s)"
+        query = "INSERT INTO coldstream_meta (version, base, last, checksum, cut, seal) VALUES (%s, %s, %s, %s, %s, %s)"
         connection.execute(query, (VERSION, *begun, sealed(begun)))
 
 
@@ -64,14 +72,14 @@ def check(connection: Connection) -> None:
     if version != VERSION:
         message = f"the store in PostgreSQL has format {version}, this release reads {VERSION}"
         converts = "start the service once, which converts it"
-        raise InvalidInput(f"{message}; {converts if version == OLD_VERSION else 'use the release that wrote it'}")
+        raise InvalidInput(f"{message}; {converts if 0 < version < VERSION else 'use the release that wrote it'}")
 
 
 def append(connection: Connection, lines: Sequence[LogLine], after: int) -> Numbered:
     """Write lines, in one statement after one question. The statement does nothing where the log has gone on since."""
     events = digests(lines)
     query = (
-        "SELECT base, last, checksum, seal, ARRAY(SELECT event FROM coldstream_log WHERE event = ANY (%b::bytea[])) "
+        "SELECT base, last, checksum, cut, seal, ARRAY(SELECT event FROM coldstream_log WHERE event = ANY (%b::bytea[])) "
         "FROM coldstream_meta"
     )
     asked = [event for event in events if event is not None]
@@ -84,7 +92,7 @@ def append(connection: Connection, lines: Sequence[LogLine], after: int) -> Numb
             """
             WITH moved AS (
                 UPDATE coldstream_meta SET last = %b, checksum = %b, seal = %b
-                WHERE (base, last, checksum) = (%b, %b, %b) RETURNING last
+                WHERE (base, last, checksum, cut) = (%b, %b, %b, %b) RETURNING last
             )
             INSERT INTO coldstream_log
             SELECT line.* FROM moved, unnest(
@@ -98,6 +106,24 @@ def append(connection: Connection, lines: Sequence[LogLine], after: int) -> Numb
     return new
 
 
+def insert(connection: Connection, rows: Sequence[Row]) -> None:
+    """Write rows as they are."""
+    own = [row._replace(forgets=None if row.forgets is None else bool(row.forgets)) for row in rows]
+    query = (
+        "INSERT INTO coldstream_log SELECT * FROM unnest("
+        "%b::bigint[], %b::bytea[], %b::bytea[], %b::boolean[], %b::bytea[], %b::bigint[], %b::bigint[])"
+    )
+    connection.execute(query, tuple(map(list, zip(*own, strict=True))))
+
+
+def begin_at(connection: Connection, own: Bounds, checksum: int) -> None:
+    """Say what holds of a log whose rows are inserted, and what checksum the first of them continues."""
+    if own.cut:
+        connection.execute("INSERT INTO coldstream_log (position, checksum) VALUES (%s, %s)", (own.cut, checksum))
+    query = "UPDATE coldstream_meta SET base = %s, last = %s, checksum = %s, cut = %s, seal = %s"
+    connection.execute(query, (*own, sealed(own)))
+
+
 def page(connection: Connection, first: int, last: int) -> list[Row]:
     """The first rows from one position to another."""
     query = (
@@ -109,14 +135,14 @@ def page(connection: Connection, first: int, last: int) -> list[Row]:
 
 def bounds(connection: Connection) -> Bounds:
     """Where a replay may begin, and where the log ends."""
-    ((*found, seal),) = connection.execute("SELECT base, last, checksum, seal FROM coldstream_meta")
+    ((*found, seal),) = connection.execute("SELECT base, last, checksum, cut, seal FROM coldstream_meta")
     return check_bounds(Bounds(*found), seal)
 
 
 def check_end(connection: Connection) -> None:
     """Refuse a log whose last line is not the one that it should end with."""
     # Both are asked for at once: the writer may go on between two questions.
-    query = "SELECT (SELECT max(position) FROM coldstream_log), base, last, checksum, seal FROM coldstream_meta"
+    query = "SELECT (SELECT max(position) FROM coldstream_log), base, last, checksum, cut, seal FROM coldstream_meta"
     ((last, *found, seal),) = connection.execute(query)
     expected = check_bounds(Bounds(*found), seal)
     if (last or 0) != expected.last or not has(connection, expected):
@@ -131,17 +157,19 @@ def has(connection: Connection, end: Bounds) -> bool:
 
 def forgotten(connection: Connection) -> dict[str, int]:
     """The users that lines ask to be purged, in the order of the first line that asks, with the last."""
-    query = "SELECT person, max(position) FROM coldstream_log WHERE forgets GROUP BY person ORDER BY min(position)"
+    query = (
+        "SELECT person, max(position) FROM coldstream_log WHERE forgets AND position > (SELECT cut FROM coldstream_meta) "
+        "GROUP BY person ORDER BY min(position)"
+    )
     return {person.decode(): position for person, position in connection.execute(query, binary=True)}
 
 
 def purge(connection: Connection, users: Mapping[str, int], base: int) -> None:
-    """Erase the lines of users. What PostgreSQL kept of them for others is cleared, not overwritten."""
+    """Erase the lines of users, all or none. What PostgreSQL kept of them for others is there until the next vacuum."""
     assert max(users.values(), default=0) <= base
     with connection.transaction():
         query = (
-            "UPDATE coldstream_log SET person = NULL, event = NULL, forgets = NULL, body = NULL, salt = NULL "
-            "FROM unnest(%b::bytea[], %b::bigint[]) AS purged (person, until) "
+            f"{BLANK} FROM unnest(%b::bytea[], %b::bigint[]) AS purged (person, until) "
             "WHERE coldstream_log.person = purged.person AND position <= until"
         )
         connection.execute(query, ([user.encode() for user in users], list(users.values())))
@@ -149,7 +177,6 @@ def purge(connection: Connection, users: Mapping[str, int], base: int) -> None:
         before = bounds(connection)
         after = before._replace(base=max(before.base, base))
         connection.execute("UPDATE coldstream_meta SET base = %s, seal = %s", (after.base, sealed(after)))
-    connection.execute("VACUUM coldstream_log")
 
 
 def save(connection: Connection, position: int, file: Path) -> Saved:

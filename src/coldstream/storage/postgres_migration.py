@@ -1,11 +1,20 @@
-"""From format 1 in PostgreSQL, which has no checksums, to the one that has them."""
+"""From the formats of older releases in PostgreSQL to this one's: 1 has no checksums, and 2 cannot be cut off."""
 
 from psycopg import Connection
 
 from coldstream.errors import StoreDamaged
-from coldstream.storage.checksums import FIRST, REMEDY, Bounds, checksum, salts, sealed
+from coldstream.storage.checksums import (
+    FIRST,
+    REMEDY,
+    Bounds,
+    check_bounds,
+    checksum,
+    salts,
+    sealed,
+    sealed_without_cut,
+)
 from coldstream.storage.log_pages import PAGE
-from coldstream.storage.postgres_log import OLD_VERSION, VERSION
+from coldstream.storage.postgres_log import SINCE_CUT, VERSION, WITHOUT_CHECKSUMS, WITHOUT_CUT
 
 _TABLES = """
 ALTER TABLE coldstream_log ALTER forgets DROP NOT NULL, ALTER body DROP NOT NULL, ADD salt bigint, ADD checksum bigint;
@@ -18,16 +27,30 @@ ALTER TABLE coldstream_meta ALTER checksum SET NOT NULL, ALTER seal SET NOT NULL
 
 
 def migrate(connection: Connection) -> None:
-    """Give checksums to a log of format 1, all lines or none; one that has them is left alone."""
-    ((version, base, last),) = connection.execute("SELECT version, base, last FROM coldstream_meta")
-    if version != OLD_VERSION:
-        return
+    """Make a log of an older release one of this, all of it or nothing; one of this release is left alone."""
+    ((version,),) = connection.execute("SELECT version FROM coldstream_meta")
+    if version == WITHOUT_CHECKSUMS:
+        _give_checksums(connection)
+    elif version == WITHOUT_CUT:
+        with connection.transaction():
+            ((*found, seal),) = connection.execute("SELECT base, last, checksum, seal FROM coldstream_meta")
+            _give_cut(connection, check_bounds(Bounds(*found), seal, sealed_without_cut))
+
+
+def _give_cut(connection: Connection, bounds: Bounds) -> None:
+    connection.execute("ALTER TABLE coldstream_meta ADD cut bigint NOT NULL DEFAULT 0")
+    connection.execute(SINCE_CUT)
+    connection.execute("UPDATE coldstream_meta SET version = %s, seal = %s", (VERSION, sealed(bounds)))
+
+
+def _give_checksums(connection: Connection) -> None:
+    ((base, last),) = connection.execute("SELECT base, last FROM coldstream_meta")
     with connection.transaction():
         connection.execute(_TABLES)
         _fill_gaps(connection, base, last)
         done = Bounds(base, last, _summed(connection, last))
-        query = "UPDATE coldstream_meta SET version = %s, checksum = %s, seal = %s"
-        connection.execute(query, (VERSION, done.checksum, sealed(done)))
+        connection.execute("UPDATE coldstream_meta SET checksum = %s", (done.checksum,))
+        _give_cut(connection, done)
         connection.execute(_NOT_NULL)
     connection.execute("VACUUM coldstream_log")
 

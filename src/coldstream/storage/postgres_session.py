@@ -3,10 +3,13 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from threading import Thread
+from typing import LiteralString
 
 import psycopg
 from psycopg import Connection, errors
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.sql import SQL, Identifier
 
 from coldstream.errors import InvalidInput, StoreInUse, StoreUnavailable
 
@@ -73,6 +76,30 @@ class Session:
     def _where(self) -> str:
         host, port, database = (self._parameters.get(name, "") for name in ("host", "port", "dbname"))
         return f"{host or 'the default host'}{port and f':{port}'}/{database}"
+
+
+def vacuum_in_steps(url: str, *tables: LiteralString) -> Iterator[None]:
+    """Clear what PostgreSQL keeps of rows that are gone, over a connection of its own, so that others may go on."""
+    outcome = list[BaseException]()
+
+    def vacuum() -> None:
+        session = Session(url, lambda _: None)
+        try:
+            with session.connection() as connection:
+                for table in tables:
+                    connection.execute(SQL("VACUUM {}").format(Identifier(table)))
+        except StoreUnavailable as error:
+            outcome.append(error)
+        finally:
+            session.close()
+
+    thread = Thread(target=vacuum, daemon=True)
+    thread.start()
+    while thread.is_alive():
+        yield
+        thread.join(0.01)
+    if outcome:
+        raise outcome[0]
 
 
 def hold(connection: Connection) -> None:

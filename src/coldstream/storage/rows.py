@@ -37,8 +37,8 @@ def check_continues(bounds: Bounds, after: int) -> None:
 def check_knows_erased(base: int, position: int) -> None:
     """Refuse a snapshot that was taken before people were erased."""
     if position < base:
-        message = f"a snapshot of line {position} still knows people who were erased up to line {base}"
-        raise StoreMovedOn(f"{message}; another process erased them, so read what it wrote first")
+        message = f"a snapshot of line {position} may know people who were erased up to line {base}"
+        raise StoreMovedOn(f"{message}; another process erased or deleted lines, so read what it wrote first")
 
 
 def numbered(lines: Sequence[LogLine], events: Sequence[bytes | None], known: Collection[bytes], bounds: Bounds) -> Numbered:
@@ -50,7 +50,7 @@ def numbered(lines: Sequence[LogLine], events: Sequence[bytes | None], known: Co
     ([b'2'], [None, 8, None], 8)
     """
     rows, positions, seen = list[Row](), list[int | None](), set(known)
-    base, last, before = bounds
+    last, before = bounds.last, bounds.checksum
     for line, event, salt in zip(lines, events, salts(len(lines)), strict=True):
         if event in seen:
             positions.append(None)
@@ -62,4 +62,4 @@ def numbered(lines: Sequence[LogLine], events: Sequence[bytes | None], known: Co
         before = checksum(before, last, person, event, line.forgets, line.body, salt)
         rows.append(Row(last, person, event, line.forgets, line.body, salt, before))
         positions.append(last)
-    return Numbered(rows, positions, Bounds(base, last, before))
+    return Numbered(rows, positions, bounds._replace(last=last, checksum=before))

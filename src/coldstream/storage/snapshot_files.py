@@ -39,6 +39,11 @@ class SnapshotFiles:
             names = (_NAME.fullmatch(path.name) for path in self._folder.iterdir())
             return sorted((Saved(int(name[1]), int(name[2])) for name in names if name), reverse=True)
 
+    def size(self) -> int:
+        """Bytes of all snapshots."""
+        with reported(self._folder):
+            return sum(self._path(saved).stat().st_size for saved in self.all())
+
     @contextmanager
     def opened(self, saved: Saved) -> Iterator[Path]:
         """The file of a snapshot."""

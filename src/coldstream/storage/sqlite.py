@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
+from time import sleep
 
 from coldstream.errors import InvalidInput, StoreDamaged, StoreUnavailable
-from coldstream.storage import log_pages, sqlite_log
+from coldstream.storage import log_pages, sqlite_compaction, sqlite_log
 from coldstream.storage.checksums import REMEDY, Bounds, Row
 from coldstream.storage.disk import make_folder, reported
 from coldstream.storage.folder_lock import FolderLock
@@ -21,9 +22,13 @@ DATABASE = "log.sqlite"
 WAIT = 5.0
 """Seconds to wait for a reader that is in the way."""
 
+TRIES, PAUSE = 20, 0.05
+"""How often a purge looks whether readers are gone, and for how many seconds it waits in between."""
+
 RESTART = "restart the service, which reads what there is"
 
 _PRAGMAS = (
+    "auto_vacuum = INCREMENTAL",  # before the first page is written; a file that is there stays as it is
     "journal_mode = WAL",
     "synchronous = FULL",
     "secure_delete = ON",
@@ -52,7 +57,7 @@ class SqliteStore:
             self._held = held.pop_all()
 
     def append(self, lines: Sequence[LogLine], after: int, /) -> list[int | None]:
-        with self._transaction():
+        with self.transaction():
             if not sqlite_log.has(self._connection, self._end):
                 raise StoreDamaged(f"store {str(self._folder)!r}: log.sqlite was replaced by another log; {RESTART}")
             new = sqlite_log.append(self._connection, lines, after)
@@ -70,15 +75,69 @@ class SqliteStore:
         return self._view.forgotten()
 
     def purge(self, users: Mapping[str, int], base: int, /) -> None:
-        with self._transaction():
-            sqlite_log.purge(self._connection, users, base)
-        with reported(self._folder):
-            if not self._emptied():
-                message = f"store {str(self._folder)!r}: another program reads log.sqlite, so what was erased is still"
-                raise StoreUnavailable(f"{message} in log.sqlite-wal; end that program, and purge again")
+        for _ in self.purge_in_steps(users, base):
+            pass
+
+    def purge_in_steps(self, users: Mapping[str, int], base: int, /) -> Iterator[None]:
+        until = max(users.values(), default=0)
+        assert until <= base
+        with self.transaction():
+            sqlite_compaction.purge_kept(self._connection, users)
+            first = sqlite_log.raise_base(self._connection, base).cut + 1
+        # In ascending order, so that the line which asks for the purge goes last: a process that is killed leaves it.
+        for start in range(first, until + 1, sqlite_compaction.STEP):
+            yield
+            with self.transaction():
+                sqlite_log.purge(self._connection, users, start, min(start + sqlite_compaction.STEP - 1, until))
+        for _ in range(TRIES):
+            yield
+            with reported(self._folder):
+                if self._emptied_at_once():
+                    return
+                sleep(PAUSE)  # whoever writes gets a turn after it, which waiting in SQLite would not allow
+        message = f"store {str(self._folder)!r}: another program reads log.sqlite, so what was erased is still"
+        raise StoreUnavailable(f"{message} in log.sqlite-wal; end that program, and purge again")
 
     def base(self) -> int:
         return self._view.base()
+
+    def cut_off(self, position: int, kept: Sequence[LogLine], /) -> None:
+        with self.transaction():
+            sqlite_compaction.cut_off(self._connection, position, kept)
+
+    def clear_in_steps(self) -> Iterator[None]:
+        with self._reading() as connection:
+            statements = list(sqlite_compaction.deletions(connection))
+        for statement, values in statements:
+            with self.transaction():
+                self._connection.execute(statement, values)
+            yield
+        while True:
+            with self._reading() as connection:
+                if not sqlite_compaction.free_pages(connection):
+                    break
+                self._keep_claim()
+                sqlite_compaction.give_back(connection)
+            yield
+        if statements:
+            with self._reading():
+                self._emptied_at_once()  # the file itself becomes shorter now, or when no reader is in the way
+
+    def cut(self) -> int:
+        return self._view.cut()
+
+    def kept(self) -> list[LogLine]:
+        return self._view.kept()
+
+    def mark(self, time: float, /) -> None:
+        with self.transaction():
+            sqlite_compaction.mark(self._connection, time)
+
+    def marks(self) -> list[tuple[int, float]]:
+        return self._view.marks()
+
+    def size(self) -> int:
+        return self._view.size()
 
     def save(self, position: int, file: Path, /) -> Saved:
         self._keep_claim()
@@ -125,7 +184,7 @@ class SqliteStore:
         """Where the log ends, which is not before the line that was noted last."""
         sqlite_log.check_end(self._connection)
         end, (position, checksum) = sqlite_log.bounds(self._connection), self._lock.noted()
-        if not sqlite_log.has(self._connection, Bounds(0, position, checksum)):
+        if position > end.cut and not sqlite_log.has(self._connection, Bounds(0, position, checksum)):
             lost = f"log.sqlite does not have line {position}, which was acknowledged, as the file lock says"
             why = "log.sqlite-wal was deleted or cut, or log.sqlite is an older copy"
             remedy = f"put the newer files back; or, to go on after line {end.last} without what was lost, delete lock"
@@ -149,16 +208,26 @@ class SqliteStore:
         busy, _, _ = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         return not busy
 
+    def _emptied_at_once(self) -> bool:
+        """The same without waiting for readers."""
+        ((patience,),) = self._connection.execute("PRAGMA busy_timeout").fetchall()
+        self._connection.execute("PRAGMA busy_timeout = 0")
+        try:
+            return self._emptied()
+        finally:
+            self._connection.execute(f"PRAGMA busy_timeout = {patience}")
+
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
         with reported(self._folder):
             yield self._connection
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """A transaction of the one who writes."""
         self._keep_claim()
         with reported(self._folder), _transaction(self._connection):
-            yield
+            yield self._connection
 
 
 class SqliteView:
@@ -169,7 +238,7 @@ class SqliteView:
         self._snapshots = SnapshotFiles(folder / "snapshots")
 
     def read(self, after: int, /) -> Iterator[Entry]:
-        return log_pages.lines(self._page, after, self._bounds())
+        return log_pages.lines(self._page, self._bounds, after)
 
     def last(self) -> int:
         return self._bounds().last
@@ -180,6 +249,21 @@ class SqliteView:
 
     def base(self) -> int:
         return self._bounds().base
+
+    def cut(self) -> int:
+        return self._bounds().cut
+
+    def kept(self) -> list[LogLine]:
+        with self._connection() as connection:
+            return sqlite_compaction.kept(connection)
+
+    def marks(self) -> list[tuple[int, float]]:
+        with self._connection() as connection:
+            return sqlite_compaction.marks(connection)
+
+    def size(self) -> int:
+        with self._connection() as connection:
+            return sqlite_compaction.size(connection) + self._snapshots.size()
 
     def snapshots(self) -> list[Saved]:
         return self._snapshots.all()
@@ -215,13 +299,13 @@ def inspected(folder: str | Path) -> SqliteView:
     place = Path(folder).resolve()
     if not (place / DATABASE).is_file():
         raise InvalidInput(f"store {str(folder)!r}: there is no {DATABASE}; give the folder of a store")
-    with _looking(place) as connection:
+    with looking(place) as connection:
         sqlite_log.check(connection, place)
-    return SqliteView(place, partial(_looking, place))
+    return SqliteView(place, partial(looking, place))
 
 
 @contextmanager
-def _looking(folder: Path) -> Iterator[sqlite3.Connection]:
+def looking(folder: Path) -> Iterator[sqlite3.Connection]:
     """A connection that makes no file: without a WAL there is no writer, and SQLite is told that nothing will change."""
     path = folder / DATABASE
     how = "mode=ro" if path.with_name(f"{DATABASE}-wal").exists() else "immutable=1"

@@ -1,7 +1,9 @@
 """The log in SQLite: what is asked of a connection.
 
 log   position, person, event (the digest of its id), forgets, body, salt, checksum
-meta  one row: base, last, checksum (the last line's), seal (the checksum of these three)
+meta  one row: base, last, checksum (the last line's), cut, seal (the checksum of these four)
+mark  position, time: when the log ended there
+kept  person, body: what is kept of lines that were deleted
 
 A line that is purged leaves its number and its checksum, and NULL for everything else. SQLite clears what such an update
 frees. Deleting the line would make it move others from page to page, and of these it leaves copies that a later purge does
@@ -13,25 +15,41 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from coldstream.errors import InvalidInput, StoreDamaged
-from coldstream.storage.checksums import FIRST, REMEDY, Bounds, Row, check_bounds, checksum, salts, sealed
+from coldstream.storage.checksums import (
+    FIRST,
+    REMEDY,
+    Bounds,
+    Row,
+    check_bounds,
+    checksum,
+    salts,
+    sealed,
+    sealed_without_cut,
+)
 from coldstream.storage.log_pages import PAGE
 from coldstream.storage.rows import Numbered, check_continues, digests, numbered
 from coldstream.storage.store import LogLine
 
-APPLICATION, VERSION = 0x636F6C64, 2
+APPLICATION, VERSION = 0x636F6C64, 3
 
-OLD_VERSION = 1
-"""The format without checksums."""
+WITHOUT_CHECKSUMS, WITHOUT_CUT = 1, 2
+"""Formats of older releases, which `migrate` converts."""
 
 _SCHEMA = (
     "CREATE TABLE log (position INTEGER PRIMARY KEY, person TEXT, event BLOB, forgets INTEGER, body BLOB, "
     "salt INTEGER, checksum INTEGER)",
     "CREATE UNIQUE INDEX log_event ON log (event) WHERE event IS NOT NULL",
     "CREATE INDEX log_forgets ON log (position) WHERE forgets",
-    "CREATE TABLE meta (base INTEGER NOT NULL, last INTEGER NOT NULL, checksum INTEGER NOT NULL, seal INTEGER NOT NULL)",
+    "CREATE TABLE meta (base INTEGER NOT NULL, last INTEGER NOT NULL, checksum INTEGER NOT NULL, cut INTEGER NOT NULL, "
+    "seal INTEGER NOT NULL)",
     f"PRAGMA application_id = {APPLICATION}",
+)
+_SINCE_CUT = (
+    "CREATE TABLE mark (position INTEGER PRIMARY KEY, time REAL NOT NULL)",
+    "CREATE TABLE kept (number INTEGER PRIMARY KEY, person TEXT, body BLOB)",
     f"PRAGMA user_version = {VERSION}",
 )
+BLANK = "UPDATE log SET person = NULL, event = NULL, forgets = NULL, body = NULL, salt = NULL"
 _INSERT = "INSERT INTO log VALUES (?, CAST(? AS TEXT), ?, ?, ?, ?, ?)"
 
 
@@ -42,10 +60,10 @@ def is_empty(connection: sqlite3.Connection) -> bool:
 
 def create(connection: sqlite3.Connection) -> None:
     """Make the tables, within a transaction."""
-    for statement in _SCHEMA:
+    for statement in (*_SCHEMA, *_SINCE_CUT):
         connection.execute(statement)
-    connection.execute("INSERT INTO meta VALUES (0, 0, 0, 0)")
-    _put_bounds(connection, Bounds(0, 0, FIRST))
+    connection.execute("INSERT INTO meta VALUES (0, 0, 0, 0, 0)")
+    put_bounds(connection, Bounds(0, 0, FIRST))
 
 
 def check(connection: sqlite3.Connection, folder: Path) -> None:
@@ -56,25 +74,40 @@ def check(connection: sqlite3.Connection, folder: Path) -> None:
     if version != VERSION:
         message = f"store {str(folder)!r} has format {version}, this release reads {VERSION}"
         converts = "start the service once, which converts it"
-        raise InvalidInput(f"{message}; {converts if version == OLD_VERSION else 'use the release that wrote it'}")
+        raise InvalidInput(f"{message}; {converts if 0 < version < VERSION else 'use the release that wrote it'}")
 
 
 def check_can_be_opened(connection: sqlite3.Connection, folder: Path) -> None:
     """Refuse a database that is neither a log of this release nor one that `migrate` makes one of."""
     if (
-        _number(connection, "PRAGMA user_version") != OLD_VERSION
+        _number(connection, "PRAGMA user_version") not in (WITHOUT_CHECKSUMS, WITHOUT_CUT)
         or _number(connection, "PRAGMA application_id") != APPLICATION
     ):
         check(connection, folder)
 
 
 def migrate(connection: sqlite3.Connection) -> None:
-    """Give checksums to a log of format 1, within a transaction; one that has them is left alone.
+    """Make a log of an older release one of this, within a transaction; one of this release is left alone."""
+    version = _number(connection, "PRAGMA user_version")
+    if version == WITHOUT_CHECKSUMS:
+        _give_checksums(connection)
+    elif version == WITHOUT_CUT:
+        _give_cut(connection)
 
-    Lines are copied in order: adding to each where it is would make SQLite move them, and leave copies that no purge finds.
-    """
-    if _number(connection, "PRAGMA user_version") != OLD_VERSION:
-        return
+
+def _give_cut(connection: sqlite3.Connection) -> None:
+    ((*found, seal),) = connection.execute("SELECT base, last, checksum, seal FROM meta")
+    before = check_bounds(Bounds(*found), seal, sealed_without_cut)
+    connection.execute("DROP TABLE meta")
+    connection.execute(_SCHEMA[-2])
+    connection.execute("INSERT INTO meta VALUES (0, 0, 0, 0, 0)")
+    for statement in _SINCE_CUT:
+        connection.execute(statement)
+    put_bounds(connection, before)
+
+
+def _give_checksums(connection: sqlite3.Connection) -> None:
+    """Lines are copied in order: adding to each where it is would make SQLite move them, and leave copies no purge finds."""
     base = _number(connection, "SELECT base FROM meta")
     connection.execute("ALTER TABLE log RENAME TO old")
     for name in ("INDEX log_event", "INDEX log_forgets", "TABLE meta"):
@@ -95,7 +128,7 @@ def migrate(connection: sqlite3.Connection) -> None:
                 summed.append(Row(position, person, event, forgets, body, salt, before))
         connection.executemany(_INSERT, summed)
     connection.execute("DROP TABLE old")
-    _put_bounds(connection, Bounds(base, last, before))
+    put_bounds(connection, Bounds(base, last, before))
 
 
 def append(connection: sqlite3.Connection, lines: Sequence[LogLine], after: int) -> Numbered:
@@ -106,8 +139,20 @@ def append(connection: sqlite3.Connection, lines: Sequence[LogLine], after: int)
     new = numbered(lines, events, _known(connection, events), before)
     connection.executemany(_INSERT, new.rows)
     if new.rows:
-        _put_bounds(connection, new.bounds)
+        put_bounds(connection, new.bounds)
     return new
+
+
+def insert(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
+    """Write rows as they are, within a transaction."""
+    connection.executemany(_INSERT, rows)
+
+
+def begin_at(connection: sqlite3.Connection, own: Bounds, checksum: int) -> None:
+    """Say what holds of a log whose rows were inserted, and what checksum the first of them continues."""
+    if own.cut:
+        connection.execute("INSERT INTO log (position, checksum) VALUES (?, ?)", (own.cut, checksum))
+    put_bounds(connection, own)
 
 
 def page(connection: sqlite3.Connection, first: int, last: int) -> list[Row]:
@@ -119,7 +164,7 @@ def page(connection: sqlite3.Connection, first: int, last: int) -> list[Row]:
 
 def bounds(connection: sqlite3.Connection) -> Bounds:
     """Where a replay may begin, and where the log ends."""
-    rows = connection.execute("SELECT base, last, checksum, seal FROM meta").fetchall()
+    rows = connection.execute("SELECT base, last, checksum, cut, seal FROM meta").fetchall()
     if len(rows) != 1:
         raise StoreDamaged(f"log.sqlite does not say where the log begins and ends; {REMEDY}")
     *found, seal = rows[0]
@@ -142,23 +187,28 @@ def has(connection: sqlite3.Connection, end: Bounds) -> bool:
 
 def forgotten(connection: sqlite3.Connection) -> dict[str, int]:
     """The users that lines ask to be purged, in the order of the first line that asks, with the last."""
-    return dict(
-        connection.execute("SELECT person, max(position) FROM log WHERE forgets GROUP BY person ORDER BY min(position)")
-    )
+    query = "SELECT person, max(position) FROM log WHERE forgets AND position > ? GROUP BY person ORDER BY min(position)"
+    return dict(connection.execute(query, (bounds(connection).cut,)))
 
 
-def purge(connection: sqlite3.Connection, users: Mapping[str, int], base: int) -> None:
-    """Erase the lines of users, within a transaction. They are looked for in all lines, so that no index has names."""
-    assert max(users.values(), default=0) <= base
+def raise_base(connection: sqlite3.Connection, base: int) -> Bounds:
+    """Let no replay begin before a position, within a transaction; what holds of the log then."""
+    before = bounds(connection)
+    after = before._replace(base=max(before.base, base))
+    put_bounds(connection, after)
+    return after
+
+
+def purge(connection: sqlite3.Connection, users: Mapping[str, int], first: int, last: int) -> None:
+    """Erase the lines of users from one position to another, within a transaction.
+
+    They are looked for in all of these lines, so that no index has names.
+    """
     connection.execute("CREATE TEMP TABLE purged (person TEXT PRIMARY KEY, until INTEGER) WITHOUT ROWID")
     connection.executemany("INSERT INTO purged VALUES (?, ?)", users.items())
-    connection.execute(
-        "UPDATE log SET person = NULL, event = NULL, forgets = NULL, body = NULL, salt = NULL "
-        "WHERE position <= (SELECT until FROM purged WHERE purged.person = log.person)"
-    )
+    theirs = "position <= (SELECT until FROM purged WHERE purged.person = log.person)"
+    connection.execute(f"{BLANK} WHERE position BETWEEN ? AND ? AND {theirs}", (first, last))
     connection.execute("DROP TABLE purged")
-    before = bounds(connection)
-    _put_bounds(connection, before._replace(base=max(before.base, base)))
 
 
 def damage(connection: sqlite3.Connection) -> str | None:
@@ -167,8 +217,10 @@ def damage(connection: sqlite3.Connection) -> str | None:
     return None if found == "ok" else str(found)
 
 
-def _put_bounds(connection: sqlite3.Connection, new: Bounds) -> None:
-    connection.execute("UPDATE meta SET base = ?, last = ?, checksum = ?, seal = ?", (*new, sealed(new)))
+def put_bounds(connection: sqlite3.Connection, new: Bounds) -> None:
+    """Write down what holds of the log as a whole, within a transaction."""
+    query = "UPDATE meta SET base = ?, last = ?, checksum = ?, cut = ?, seal = ?"
+    connection.execute(query, (*new, sealed(new)))
 
 
 def _known(connection: sqlite3.Connection, events: Sequence[bytes | None]) -> list[bytes]:

@@ -70,8 +70,36 @@ class Store(Protocol):
         after `StoreUnavailable`.
         """
 
+    def purge_in_steps(self, users: Mapping[str, int], base: int, /) -> Iterator[None]:
+        """The same in steps, between which the store may be used. Until the last is done, `forgotten` tells of the users."""
+
     def base(self) -> int:
-        """Where a replay may begin at the earliest: the highest base of any purge, 0 if there was none."""
+        """Where a replay may begin at the earliest: the highest base of any purge or cut, 0 if there was none."""
+
+    def cut_off(self, position: int, kept: Sequence[LogLine], /) -> None:
+        """Let the log begin behind a position: the lines up to it are not read any more, and `clear_in_steps` deletes them.
+
+        What is `kept` of them is added to what was kept before; it goes when its user is purged. No replay begins before the
+        position, and event ids before it are forgotten.
+        """
+
+    def clear_in_steps(self) -> Iterator[None]:
+        """Delete what lies before the cut, in steps, between which the store may be used. It may be repeated."""
+
+    def mark(self, time: float, /) -> None:
+        """Note that all lines there are were written by a time, in seconds since 1970."""
+
+    def cut(self) -> int:
+        """The last position before which lines were deleted because they were old; 0 if none were."""
+
+    def kept(self) -> list[LogLine]:
+        """What is kept of lines that were deleted, as it was given to `cut_off`, less what was purged."""
+
+    def marks(self) -> list[tuple[int, float]]:
+        """Positions at which the log ended, by position, each with the time of which it was said."""
+
+    def size(self) -> int:
+        """About how many bytes log and snapshots take, without what is free to be used again."""
 
     def save(self, position: int, file: Path, /) -> Saved:
         """Take over a finished snapshot file; the file itself is gone afterwards. It is durable and whole, or not there.

@@ -1,9 +1,11 @@
 """Which store an address means: `sqlite:FOLDER` or `postgresql://USER@HOST/DATABASE`."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 from coldstream.errors import InvalidInput, shown
+from coldstream.storage.export import Export
 from coldstream.storage.store import Store
 from coldstream.storage.view import View
 
@@ -11,6 +13,8 @@ from coldstream.storage.view import View
 class _Kind(NamedTuple):
     opened: Callable[[str], Store]
     inspected: Callable[[str], View]
+    exported: Callable[[str], AbstractContextManager[Export]]
+    filled: Callable[[str, Export], None]
 
 
 def opened(url: str) -> Store:
@@ -23,6 +27,16 @@ def inspected(url: str) -> View:
     return _kind(url).inspected(url)
 
 
+def exported(url: str) -> AbstractContextManager[Export]:
+    """All that the store at an address holds now, whoever writes to it."""
+    return _kind(url).exported(url)
+
+
+def filled(url: str, export: Export) -> None:
+    """Make a store at an address where there is none, with all that another held. It is there as a whole or not at all."""
+    _kind(url).filled(url, export)
+
+
 def _kind(url: str) -> _Kind:
     prefix = url.partition(":")[0]  # the rest may hold a password
     if prefix not in _KINDS or prefix == url:
@@ -32,9 +46,14 @@ def _kind(url: str) -> _Kind:
 
 
 def _sqlite() -> _Kind:
-    from coldstream.storage import sqlite
+    from coldstream.storage import sqlite, sqlite_export
 
-    return _Kind(lambda url: sqlite.SqliteStore(_folder(url)), lambda url: sqlite.inspected(_folder(url)))
+    return _Kind(
+        lambda url: sqlite.SqliteStore(_folder(url)),
+        lambda url: sqlite.inspected(_folder(url)),
+        lambda url: sqlite_export.exported(_folder(url)),
+        lambda url, export: sqlite_export.filled(_folder(url), export),
+    )
 
 
 def _folder(url: str) -> str:
@@ -46,11 +65,11 @@ def _folder(url: str) -> str:
 
 def _postgres() -> _Kind:
     try:
-        from coldstream.storage import postgres
+        from coldstream.storage import postgres, postgres_export
     except ImportError as error:
         message = f"store: PostgreSQL needs psycopg, which cannot be loaded ({error})"
         raise InvalidInput(f"{message}; pip install 'coldstream[service]'") from error
-    return _Kind(postgres.PostgresStore, postgres.inspected)
+    return _Kind(postgres.PostgresStore, postgres.inspected, postgres_export.exported, postgres_export.filled)
 
 
 _KINDS: dict[str, Callable[[], _Kind]] = {"sqlite": _sqlite, "postgresql": _postgres, "postgres": _postgres}

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
-from coldstream.storage.store import Entry, Saved
+from coldstream.storage.store import Entry, LogLine, Saved
 
 
 class View(Protocol):
@@ -25,6 +25,18 @@ class View(Protocol):
 
     def base(self) -> int:
         """Where a replay may begin at the earliest."""
+
+    def cut(self) -> int:
+        """The last position before which lines were deleted because they were old; 0 if none were."""
+
+    def kept(self) -> list[LogLine]:
+        """What is kept of lines that were deleted, as it was given to `cut_off`, less what was purged."""
+
+    def marks(self) -> list[tuple[int, float]]:
+        """Positions at which the log ended, by position, each with the time of which it was said."""
+
+    def size(self) -> int:
+        """About how many bytes log and snapshots take, without what is free to be used again."""
 
     def snapshots(self) -> list[Saved]:
         """The snapshots there are, the newest first."""

@@ -11,8 +11,10 @@ import pytest
 from coldstream import Categories, Category, Id, Number, Recommender, Schema
 from coldstream.config import Hyperparameters
 from coldstream.errors import StoreUnavailable
+from coldstream.runtime import upkeep
+from coldstream.runtime import writer as module
 from coldstream.runtime.learner import Learner
-from coldstream.runtime.records import Interaction, ItemPut, UserForgotten, UserPut, line
+from coldstream.runtime.records import Interaction, ItemPut, UserForgotten, UserPut, ValuesReleased, line
 from coldstream.runtime.recovery import RequestedModel, recovered
 from coldstream.runtime.verification import verified
 from coldstream.runtime.writer import Writer, WriterLimits
@@ -26,7 +28,7 @@ SCHEMA = Schema(
     item=[Id(), Category("genre")],
     context=[Category("mail"), Categories("tags")],
 )
-NEVER = WriterLimits(snapshot_lines=0, snapshot_seconds=0)
+NEVER = WriterLimits(snapshot_lines=0, snapshot_seconds=0, erase_seconds=0)
 ANN = [
     UserPut("ann", {"country": "Liechtenstein", "age": 70, "height": 170}),
     Interaction("ann", "i1", 0.0, {"mail": "ann@example.org", "tags": ["blue", "zither"], "undeclared": "ann's own"}),
@@ -54,6 +56,23 @@ class Full(SqliteStore):
             self.silent = False
             raise StoreUnavailable("the line went dead")
         return positions
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "TIDY_EVERY", 0.01)
+    monkeypatch.setattr(upkeep, "RETRY_AFTER", 0.01)
+
+
+async def forget(writer: Writer, *people: str) -> None:
+    """Forget people, and wait until nothing is left of them."""
+    await asyncio.gather(*(writer.forget(who) for who in people))
+    await erased(writer)
+
+
+async def erased(writer: Writer) -> None:
+    while writer.erasures.pending:
+        await asyncio.sleep(0.01)
 
 
 @pytest.fixture
@@ -106,7 +125,7 @@ def test_values_that_only_the_erased_had_are_nowhere_afterwards(store: Full, fol
         await writer.snapshot()
         before = features(writer.learner)
         assert b"ann@example.org" in everything_in(folder)
-        assert await writer.forget("ann") is True
+        await forget(writer, "ann")
         gone = before - features(writer.learner)
         assert gone == {
             "user.id=ann",
@@ -134,7 +153,7 @@ def test_what_stays_keeps_what_was_learned_and_what_comes_again_begins_anew(stor
         recommender = writer.learner.recommender
         scores = recommender.predict("bob", "i3", context={"tags": ["red", "blue"]})
         assert recommender.predict(None, "i3", context={"mail": "ann@example.org"}) != recommender.predict(None, "i3")
-        await writer.forget("ann")
+        await forget(writer, "ann")
         assert recommender.predict("bob", "i3", context={"tags": ["red", "blue"]}) == scores
         assert recommender.predict(None, "i3", context={"mail": "ann@example.org"}) == recommender.predict(None, "i3")
         await writer.write([UserPut("dee", {"country": "Liechtenstein"})])
@@ -151,9 +170,9 @@ def test_a_value_of_two_goes_with_the_last_of_them_and_leavers_together_share_wh
 
     async def work(writer: Writer) -> None:
         await writer.write([*ITEMS, *(Interaction(who, "i1", 0.0, shared) for who in people)])
-        await writer.forget("ann")
+        await forget(writer, "ann")
         assert "context.mail=the-couple@example.org" in features(writer.learner)
-        await asyncio.gather(*(writer.forget(who) for who in people[1:]))
+        await forget(writer, *people[1:])
         assert "context.mail=the-couple@example.org" not in features(writer.learner)
 
     assert recovers_to(folder, during(store, folder, work))
@@ -163,7 +182,7 @@ def test_a_value_of_two_goes_with_the_last_of_them_and_leavers_together_share_wh
 def test_a_value_that_somebody_once_had_and_changed_stays(store: Full, folder: Path) -> None:
     async def work(writer: Writer) -> None:
         await writer.write([*ITEMS, *ANN, UserPut("bob", {"country": "Liechtenstein"}), UserPut("bob", {"country": "NL"})])
-        await writer.forget("ann")
+        await forget(writer, "ann")
         assert "user.country=Liechtenstein" in features(writer.learner)  # a line of bob's says it
 
     during(store, folder, work)
@@ -173,12 +192,15 @@ def test_whoever_comes_back_before_the_erasure_keeps_what_they_say_then(store: F
     async def work(writer: Writer) -> None:
         await writer.write([*ITEMS, *ANN, *BOB])
         store.full = True
-        assert await writer.forget("ann") is False
+        await writer.forget("ann")
         await writer.write([UserPut("ann", {"country": "Liechtenstein"})])
         await writer.forget("bob")
+        await asyncio.sleep(0.1)
+        assert writer.erasures.pending
+        store.full = False
+        await erased(writer)
         assert {"user.country=Liechtenstein"} <= features(writer.learner)
         assert "context.mail=bob@example.org" not in features(writer.learner)
-        store.full = False
 
     learner = during(store, folder, work)
     assert recovers_to(folder, learner)
@@ -188,7 +210,7 @@ def test_whoever_comes_back_before_the_erasure_keeps_what_they_say_then(store: F
 
 @pytest.mark.parametrize("silent", [False, True])
 def test_a_crash_before_the_erasure_leads_to_the_same_bits(store: Full, folder: Path, silent: bool) -> None:
-    """The line that asks for it says what goes, so a replay need not look for it."""
+    """A line says which values go and when, so a replay need not look for them."""
 
     async def work(writer: Writer) -> None:
         await writer.write([*ITEMS, *ANN, *BOB])
@@ -197,7 +219,9 @@ def test_a_crash_before_the_erasure_leads_to_the_same_bits(store: Full, folder: 
             with pytest.raises(StoreUnavailable):
                 await writer.forget("ann")
         else:
-            assert await writer.forget("ann") is False
+            await writer.forget("ann")
+        while "context.mail=ann@example.org" in features(writer.learner):
+            await asyncio.sleep(0.01)
         await writer.write([Interaction("cy", "i1", 0.0, {"mail": "cy@example.org"})])
 
     learner = during(store, folder, work)
@@ -218,7 +242,7 @@ def test_what_earlier_releases_left_behind_goes_with_the_next_who_leaves(store: 
 
     async def after(writer: Writer) -> None:
         assert "context.mail=ann@example.org" in features(writer.learner)
-        await writer.forget("bob")
+        await forget(writer, "bob")
         assert not [name for name in features(writer.learner) if "example.org" in name]
 
     with closing(Full(folder)) as again:
@@ -226,7 +250,130 @@ def test_what_earlier_releases_left_behind_goes_with_the_next_who_leaves(store: 
     assert b"example.org" not in everything_in(folder)
 
 
-def test_the_line_that_asks_for_it_repeats_no_value() -> None:
-    written: Any = line(UserForgotten("ann", (3, 17)))
-    assert written.body == b'{"kind":"user-forgotten","id":"ann","columns":[3,17]}'
-    assert line(UserForgotten("ann")).body == b'{"kind":"user-forgotten","id":"ann"}'
+def test_lines_about_people_who_leave_repeat_no_value() -> None:
+    assert line(ValuesReleased((3, 17))) == LogLine(b'{"kind":"values-released","columns":[3,17]}')
+    written: Any = line(UserForgotten("ann", time=5.0))
+    assert written.body == b'{"kind":"user-forgotten","id":"ann","time":5.0}'
+
+
+def test_a_line_of_an_older_release_says_itself_which_values_go(store: Full, folder: Path) -> None:
+    async def work(writer: Writer) -> None:
+        await writer.write([*ITEMS, *ANN, *BOB])
+
+    learner = during(store, folder, work)
+    columns = learner.recommender.inspection.columns_of("context", {"mail": "ann@example.org"})
+    learner.apply(learner.position + 1, UserForgotten("ann", tuple(columns)))
+    assert "context.mail=ann@example.org" not in features(learner)
+
+
+# In the background
+
+
+def test_a_deletion_is_answered_before_the_log_is_read(store: Full, folder: Path) -> None:
+    async def work(writer: Writer) -> None:
+        await writer.write([*ITEMS, *ANN, *BOB])
+        reads, read = list[int](), store.read
+        store.read = lambda after: (reads.append(after), read(after))[1]  # type: ignore[method-assign]
+        position = await writer.forget("ann")
+        assert (reads, store.snapshots()) == ([], [])
+        assert not writer.learner.recommender.has_user("ann")
+        assert writer.erasures.pending["ann"].position == position == store.last()
+        assert 0 <= writer.erasures.oldest_seconds < 10
+        await erased(writer)
+        assert (len(store.snapshots()), writer.erasures.oldest_seconds) == (2, 0)
+        assert reads
+
+    during(store, folder, work)
+
+
+def test_those_who_wait_are_erased_together_when_the_first_has_waited_long_enough(store: Full, folder: Path) -> None:
+    async def live() -> None:
+        limits = WriterLimits(snapshot_lines=0, snapshot_seconds=0, erase_seconds=0.3)
+        requested = RequestedModel(SCHEMA, Hyperparameters(factors=3, negatives=3), 0)
+        writer = Writer(store, recovered(store, requested), limits, folder)
+        await writer.start(lambda: None)
+        await writer.write([*ITEMS, *ANN, *BOB])
+        await writer.forget("ann")
+        await asyncio.sleep(0.1)
+        await writer.forget("bob")
+        assert len(writer.erasures.pending) == 2
+        await erased(writer)
+        assert [saved.number for saved in store.snapshots()] == [2, 1]
+        await writer.stop()
+
+    asyncio.run(live())
+
+
+def test_what_is_said_while_the_log_is_read_counts(store: Full, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coldstream.runtime.log_reading.PAGE", 3)
+    monkeypatch.setattr("coldstream.runtime.erasures.NEAR", 2)
+
+    async def work(writer: Writer) -> None:
+        await writer.write([*ITEMS, *ANN, *BOB, *(Interaction(f"u{n}", "i1", 0.0) for n in range(30))])
+        pages, said = writer._upkeep._reading.pages, False
+
+        async def slowly(after: int, until: int) -> Any:
+            nonlocal said
+            async for lines in pages(after, until):
+                if lines[0][0] > 20 and not said:
+                    said = True
+                    await writer.write([UserPut("cy", {"country": "Liechtenstein"})])
+                yield lines
+
+        writer._upkeep._reading.pages = slowly  # type: ignore[method-assign]
+        await forget(writer, "ann")
+        assert said
+        assert "user.country=Liechtenstein" in features(writer.learner)
+        assert "context.mail=ann@example.org" not in features(writer.learner)
+
+    assert recovers_to(folder, during(store, folder, work))
+
+
+def test_the_writer_goes_on_between_the_steps_of_a_purge(store: Full, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coldstream.storage.sqlite_compaction.STEP", 5)
+
+    async def work(writer: Writer) -> None:
+        await writer.write(
+            [*ITEMS, *ANN, *BOB, *(Interaction("ann", "i1", 0.0, {"mail": "x"}, f"e{n}") for n in range(100))]
+        )
+        purge, written, asking = store.purge_in_steps, list[int | None](), list[tuple[int, list[str]]]()
+
+        def watched(users: Any, base: int) -> Iterator[None]:
+            for step in purge(users, base):
+                asking.append((store.last(), list(store.forgotten())))
+                yield step
+
+        store.purge_in_steps = watched  # type: ignore[method-assign]
+        await writer.forget("ann")
+        while writer.erasures.pending:
+            written += await writer.write([Interaction("bob", "i3", 0.0)])
+        assert len({last for last, _ in asking}) > 5
+        assert [who for _, who in asking] == [["ann"]] * (len(asking) - 1) + [[]]
+
+    assert recovers_to(folder, during(store, folder, work))
+    assert b'"ann"' not in everything_in(folder)
+
+
+def test_a_stop_leaves_the_rest_to_the_next_start(store: Full, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coldstream.runtime.log_reading.PAGE", 3)
+    monkeypatch.setattr("coldstream.runtime.log_reading.SHARE", 0.001)
+
+    async def work(writer: Writer) -> None:
+        await writer.write([*ITEMS, *ANN, *BOB, *(Interaction(f"u{n}", "i1", 0.0) for n in range(2000))])
+        await writer.forget("ann")
+        await asyncio.sleep(0.1)
+
+    monkeypatch.setattr("coldstream.runtime.erasures.NEAR", 2)
+    asked = during(store, folder, work)
+    assert "context.mail=ann@example.org" in features(asked)
+    monkeypatch.setattr("coldstream.runtime.log_reading.SHARE", 0.5)
+    with closing(Full(folder)) as again:
+
+        async def rest(writer: Writer) -> None:
+            assert list(writer.erasures.pending) == ["ann"]
+            assert writer.erasures.oldest_seconds < 60
+            await erased(writer)
+
+        learner = during(again, folder, rest)
+    assert "context.mail=ann@example.org" not in features(learner)
+    assert b"ann@example.org" not in everything_in(folder)

@@ -56,7 +56,9 @@ def test_a_user_is_put_got_changed_and_forgotten(api: Api, fresh: str) -> None:
     assert api.call("GET", path).status == 404
     assert api.call("PUT", path, {"attributes": {"country": "NL"}}).status == 200
     assert api.call("GET", path).json == {"id": f"{fresh}u", "attributes": {"country": "NL"}}
-    assert api.call("DELETE", path).json == {"erased": True}
+    forgotten = api.call("DELETE", path).json
+    assert forgotten["position"] > 0
+    assert forgotten["erasure_begins_within"] == 600
     assert api.call("GET", path).status == 404
     gone = api.call("DELETE", path)
     assert gone.status == 404

@@ -184,7 +184,7 @@ def test_a_newer_format_is_refused(url: str) -> None:
     with psycopg.connect(url) as connection:
         connection.execute("UPDATE coldstream_meta SET version = 99")
     for use in (PostgresStore, inspected, PostgresStore):
-        with pytest.raises(InvalidInput, match="has format 99, this release reads 2"):
+        with pytest.raises(InvalidInput, match="has format 99, this release reads 3"):
             use(url)
 
 

@@ -214,7 +214,7 @@ def test_a_newer_format_is_refused(folder: Path) -> None:
     with closing(sqlite3.connect(folder / "log.sqlite")) as newer:
         newer.execute("PRAGMA user_version = 99")
     for use in (SqliteStore, inspected, SqliteStore):
-        with pytest.raises(InvalidInput, match="has format 99, this release reads 2"):
+        with pytest.raises(InvalidInput, match="has format 99, this release reads 3"):
             use(folder)
 
 
@@ -322,7 +322,7 @@ def test_a_byte_of_the_file_that_changes_is_noticed_or_changes_nothing(folder: P
                 assert (list(view.read(0)), view.base(), view.forgotten()) == expected
         except (StoreDamaged, InvalidInput):
             noticed += 1
-    assert noticed > 200
+    assert noticed > 150  # of the others, most are of pages that hold nothing yet
 
 
 # Looking

@@ -1,0 +1,19 @@
+"""The options that name a service's store."""
+
+import argparse
+from pathlib import Path
+
+from coldstream.errors import InvalidInput
+
+
+def add_store(parser: argparse.ArgumentParser) -> None:
+    """Where the store is: a folder, or a database."""
+    parser.add_argument("--data", type=Path, metavar="DIR", help="the service's folder")
+    parser.add_argument("--store", metavar="URL", help="the service's database, postgresql://…")
+
+
+def store_of(args: argparse.Namespace) -> str:
+    """The address of the store that was given."""
+    if (args.data is None) == (args.store is None):
+        raise InvalidInput("give either --data DIR or --store URL")
+    return f"sqlite:{args.data}" if args.store is None else str(args.store)

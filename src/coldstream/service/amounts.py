@@ -1,0 +1,35 @@
+"""Lengths of time and sizes as people write them: `90d`, `20 GiB`."""
+
+import re
+
+SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+BYTES = {"MB": 10**6, "GB": 10**9, "TB": 10**12, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+
+DURATION = "a length of time such as 90d, 12h, 30m or 45s"
+SIZE = "a size such as 20 GiB or 500 MB"
+
+
+def seconds_of(text: str) -> float | None:
+    """The seconds that a length of time has; None where it is none.
+
+    >>> seconds_of("90d"), seconds_of("1.5 h"), seconds_of("0d"), seconds_of("soon")
+    (7776000.0, 5400.0, None, None)
+    """
+    return _amount(text, SECONDS)
+
+
+def bytes_of(text: str) -> int | None:
+    """The bytes of a size; None where it is none.
+
+    >>> bytes_of("20 GiB"), bytes_of("1.5GB"), bytes_of("20")
+    (21474836480, 1500000000, None)
+    """
+    amount = _amount(text, BYTES)
+    return None if amount is None else int(amount)
+
+
+def _amount(text: str, units: dict[str, int]) -> float | None:
+    parts = re.fullmatch(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*([A-Za-z]+)\s*", text)
+    if parts is None or parts[2] not in units:
+        return None
+    return float(parts[1]) * units[parts[2]] or None

@@ -1,0 +1,150 @@
+"""A backup: one file that any kind of store can be restored from.
+
+It is a ZIP archive, whose members carry checksums, beside those of the lines:
+
+backup.json     the format, where the log begins and ends, marks, and the positions of snapshots
+kept            what is kept of deleted lines, as frames
+log             the rows of the log, as frames
+snapshot.1, …   the snapshots, the oldest first
+
+A frame is its length in four bytes, and so many rows in MessagePack.
+"""
+
+import shutil
+import struct
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+import msgspec
+
+from coldstream.errors import InvalidInput, StoreDamaged, StoreUnavailable
+from coldstream.files import atomic
+from coldstream.storage.checksums import Bounds, Row, check_bounds, check_row, sealed
+from coldstream.storage.export import Contents, Export
+from coldstream.storage.log_pages import PAGE
+from coldstream.storage.store import LogLine, Saved
+
+FORMAT, VERSION = "coldstream-backup", 1
+
+_LENGTH = struct.Struct("<I")
+_NOT_WHOLE = (zipfile.BadZipFile, zlib.error, msgspec.MsgspecError, struct.error, EOFError, KeyError, StoreDamaged)
+
+Item = TypeVar("Item")
+
+
+class _Manifest(msgspec.Struct, frozen=True):
+    format: str
+    version: int
+    bounds: Bounds
+    seal: int
+    begins: int
+    rows: int
+    kept: int
+    marks: list[tuple[int, float]]
+    snapshots: list[int]
+
+
+def write(path: Path, export: Export) -> Contents:
+    """Write a backup, so that the file is there as a whole or not at all; what it holds."""
+    if path.exists():
+        raise InvalidInput(f"backup {str(path)!r} is there already; give the path of a file that is to be made")
+    contents = export.contents
+    with atomic(path) as temporary:
+        try:
+            with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+                rows = _write_frames(archive, "log", export.rows())
+                kept = _write_frames(archive, "kept", contents.kept)
+                for number, saved in enumerate(reversed(contents.snapshots), 1):
+                    member = zipfile.ZipInfo(f"snapshot.{number}")
+                    with (
+                        export.opened(saved) as source,
+                        source.open("rb") as content,
+                        archive.open(member, "w", force_zip64=True) as written,
+                    ):
+                        shutil.copyfileobj(content, written, 2**20)
+                positions = [saved.position for saved in reversed(contents.snapshots)]
+                bounds = contents.bounds
+                manifest = _Manifest(
+                    FORMAT, VERSION, bounds, sealed(bounds), contents.begins, rows, kept, contents.marks, positions
+                )
+                archive.writestr("backup.json", msgspec.json.encode(manifest))
+        except OSError as error:
+            raise StoreUnavailable(f"backup {str(path)!r} cannot be written ({error}); make room, and try again") from error
+    return contents
+
+
+@contextmanager
+def read(path: Path) -> Iterator["Backup"]:
+    """A backup that is whole as far as can be told before it is read; where it turns out not to be, that is said."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            yield Backup(archive)
+    except OSError as error:
+        raise InvalidInput(f"backup {str(path)!r} cannot be read ({error.strerror or error}); give another path") from error
+    except _NOT_WHOLE as error:
+        raise InvalidInput(f"backup {str(path)!r} is damaged, or none of coldstream ({error}); use another one") from error
+
+
+class Backup:
+    """An export that is read from a file. Everything is compared with its checksums on the way."""
+
+    def __init__(self, archive: zipfile.ZipFile) -> None:
+        self._archive = archive
+        manifest = msgspec.json.decode(archive.read("backup.json"), type=_Manifest)
+        if (manifest.format, manifest.version) != (FORMAT, VERSION):
+            raise StoreDamaged(f"it has format {manifest.format} {manifest.version}, this release reads {FORMAT} {VERSION}")
+        bounds = check_bounds(Bounds(*manifest.bounds), manifest.seal)
+        saved = [Saved(number, position) for number, position in enumerate(manifest.snapshots, 1)]
+        kept = [LogLine(body, user) for body, user, *_ in _read_frames(archive, "kept", manifest.kept)]
+        self.contents = Contents(bounds, manifest.begins, kept, manifest.marks, saved[::-1])
+        self._rows = manifest.rows
+
+    def rows(self) -> Iterator[Row]:
+        after, before = self.contents.bounds.cut, self.contents.begins
+        for row in (Row(*row) for row in _read_frames(self._archive, "log", self._rows)):
+            check_row(row, after, before)
+            after, before = row.position, row.checksum
+            yield row
+        if (after, before) != (self.contents.bounds.last, self.contents.bounds.checksum):
+            raise StoreDamaged(f"its log ends at line {after}, and should at line {self.contents.bounds.last}")
+
+    @contextmanager
+    def opened(self, saved: Saved, /) -> Iterator[Path]:
+        with tempfile.NamedTemporaryFile() as file, self._archive.open(f"snapshot.{saved.number}") as read:
+            shutil.copyfileobj(read, file, 2**20)
+            file.flush()
+            yield Path(file.name)
+
+
+def _write_frames(archive: zipfile.ZipFile, name: str, items: Iterable[Item]) -> int:
+    """Write items to a member; how many there were."""
+    count, given = 0, iter(items)
+    with archive.open(name, "w", force_zip64=True) as file:
+        while some := list(islice(given, PAGE)):
+            frame = msgspec.msgpack.encode(some)
+            file.write(_LENGTH.pack(len(frame)) + frame)
+            count += len(some)
+    return count
+
+
+def _read_frames(archive: zipfile.ZipFile, name: str, count: int) -> Iterator[list[Any]]:
+    with archive.open(name) as file:
+        while head := file.read(_LENGTH.size):
+            items = msgspec.msgpack.decode(_exactly(file, _LENGTH.unpack(head)[0]), type=list[list[Any]])
+            count -= len(items)
+            yield from items
+    if count:
+        raise StoreDamaged(f"its member {name} does not have as many lines as it should")
+
+
+def _exactly(file: IO[bytes], size: int) -> bytes:
+    content = file.read(size)
+    if len(content) != size:
+        raise EOFError("it ends too early")
+    return content

@@ -1,0 +1,245 @@
+"""A log that is kept for so long, or as long as there is room: nothing that is needed goes, and no bit is different."""
+
+import asyncio
+import tempfile
+from collections.abc import Awaitable, Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stores_under_test import SQLITE
+from test_checksums import Raw
+
+from coldstream import Category, Id, Schema
+from coldstream.config import Hyperparameters
+from coldstream.runtime import compaction, upkeep
+from coldstream.runtime import writer as module
+from coldstream.runtime.claims import FEW, Claims, claimed
+from coldstream.runtime.learner import Learner
+from coldstream.runtime.records import Interaction, ItemPut, Record, UserPut
+from coldstream.runtime.recovery import RequestedModel, recovered
+from coldstream.runtime.verification import verified
+from coldstream.runtime.writer import Writer, WriterLimits
+from coldstream.storage import stores
+from coldstream.storage.store import LogLine, Store
+from conftest import bits
+
+pytest_plugins = ["postgres_server", "stores_under_test"]
+
+SCHEMA = Schema(user=[Id(), Category("country")], item=[Id()], context=[Category("mail")])
+REQUESTED, SAME = RequestedModel(SCHEMA, Hyperparameters(factors=3, negatives=3), 0), RequestedModel(None, None, None)
+
+
+class Time:
+    """A clock that is set."""
+
+    def __init__(self) -> None:
+        self.now = 1e9
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Time:
+    clock = Time()
+    monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr(module, "TIDY_EVERY", 0.01)
+    monkeypatch.setattr(upkeep, "RETRY_AFTER", 0.01)
+    return clock
+
+
+def events(first: int, last: int) -> list[Record]:
+    return [
+        Interaction(f"u{n % 12}", f"i{n * n % 7}", 60.0 * n, {"mail": f"m{n % 12}"}, f"e{n}") for n in range(first, last)
+    ]
+
+
+def during(store: Store, limits: WriterLimits, work: Callable[[Writer], Awaitable[None]]) -> Learner:
+    async def live() -> Learner:
+        writer = Writer(store, recovered(store, REQUESTED), limits, Path(tempfile.mkdtemp()))
+        await writer.start(lambda: None)
+        try:
+            await asyncio.wait_for(work(writer), 60)
+        finally:
+            await writer.stop()
+        assert writer.failed is None
+        return writer.learner
+
+    return asyncio.run(live())
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    while not holds():
+        await asyncio.sleep(0.01)
+
+
+def limits(**more: Any) -> WriterLimits:
+    return WriterLimits(snapshot_lines=0, snapshot_seconds=0, erase_seconds=0, **more)
+
+
+def recovers_to(url: str, learner: Learner) -> bool:
+    with closing(stores.opened(url)) as store:
+        return bits(recovered(store, SAME).recommender) == bits(learner.recommender)
+
+
+def names(learner: Learner) -> set[str]:
+    return set(learner.recommender.inspection.features("", 1000).names)
+
+
+def test_lines_go_when_they_are_old_and_two_snapshots_know_them(store: Store, url: str, clock: Time) -> None:
+    async def work(writer: Writer) -> None:
+        await writer.write(events(0, 100))
+        await until(lambda: bool(store.marks()))
+        clock.now += 500  # they are old, and no snapshot knows them
+        await asyncio.sleep(0.1)
+        assert store.cut() == 0
+        await writer.write(events(100, 150))
+        await writer.snapshot()
+        clock.now += 200
+        await asyncio.sleep(0.1)
+        assert store.cut() == 0  # one snapshot alone might be damaged
+        await writer.snapshot()
+        clock.now += 200
+        await until(lambda: store.cut() > 0)
+        assert 100 <= store.cut() <= 151
+        # What is in the window is not taken twice, and what is gone is new again.
+        assert await writer.write([Interaction("u1", "i1", 0.0, {}, "e149")]) == [None]
+        assert await writer.write([Interaction("u1", "i1", 0.0, {}, "e1")]) == [152]
+        clock.now += 5000
+        await writer.snapshot()
+        await asyncio.sleep(0.1)
+        assert store.cut() <= 151  # the older snapshot needs what is behind it
+        assert writer.compaction.cut == store.cut()
+
+    learner = during(store, limits(retain_seconds=600), work)
+    assert recovers_to(url, learner)
+
+
+def test_a_log_that_is_compacted_leads_to_the_same_bits_as_one_that_is_not(new_url: Callable[[], str], clock: Time) -> None:
+    async def work(writer: Writer) -> None:
+        for first in range(0, 400, 50):
+            await writer.write(events(first, first + 50))
+            await writer.snapshot()
+            clock.now += 40
+            await asyncio.sleep(0.05)
+
+    found = []
+    for retain in (0.0, 100.0):
+        url = new_url()
+        with closing(stores.opened(url)) as store:
+            learner = during(store, limits(retain_seconds=retain), work)
+        with closing(stores.inspected(url)) as view:
+            verdict = verified(view, False, lambda _: None)
+            assert verdict.different == []
+            assert (verdict.cut > 100) == (retain > 0)
+            assert len(list(view.read(0))) == view.last() - view.cut()
+        with closing(stores.opened(url)) as store:
+            assert bits(recovered(store, SAME).recommender) == bits(learner.recommender)
+        found.append(bits(learner.recommender))
+    assert found[0] == found[1]
+
+
+def test_a_store_that_takes_more_than_it_may_gives_up_its_oldest_lines(
+    store: Store, clock: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compaction, "MOST_AT_ONCE", 500)
+    monkeypatch.setattr("coldstream.storage.sqlite_compaction.MARGIN", 50)
+
+    async def work(writer: Writer) -> None:
+        long = {"mail": "m" * 200}
+        for first in range(0, 3000, 500):
+            await writer.write([Interaction("u", f"i{n % 5}", 0.0, long, f"e{n}") for n in range(first, first + 500)])
+        await writer.snapshot()
+        await writer.snapshot()
+        clock.now += 100
+        await until(lambda: store.cut() > 0 and (writer.compaction.size or 0) < 500_000)
+        assert 500 < store.cut() < 2900
+        assert len(list(store.read(0))) == store.last() - store.cut()
+
+    during(store, limits(disk_bytes=500_000), work)
+
+
+def test_what_a_killed_process_left_to_delete_is_deleted_at_the_next_start(
+    url: str, clock: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("coldstream.storage.sqlite_compaction.MARGIN", 5)
+
+    async def first(writer: Writer) -> None:
+        await writer.write(events(0, 100))
+        await writer.snapshot()
+
+    with closing(stores.opened(url)) as store:
+        during(store, limits(), first)
+    with closing(stores.opened(url)) as store:
+        store.cut_off(90, [])
+
+    async def rest(writer: Writer) -> None:
+        with closing(Raw(url)) as raw:
+            await until(lambda: raw.do("SELECT count(*) FROM {}log") < [(20,)])
+
+    with closing(stores.opened(url)) as store:
+        assert recovers_to(url, during(store, limits(), rest))
+
+
+# Values of people whose lines are gone
+
+
+def test_people_are_erased_with_their_values_though_their_lines_are_deleted(url: str, clock: Time) -> None:
+    everybody = [UserPut(f"u{n}", {"country": "NL"}) for n in range(FEW + 2)]
+
+    async def work(writer: Writer) -> None:
+        await writer.write([ItemPut("i1", {}), *everybody])
+        await writer.write([UserPut("ann", {"country": "Liechtenstein"}), UserPut("bob", {"country": "Malta"})])
+        mails = {"ann": "ann@example.org", "bob": "bob@example.org", "cy": "both@example.org", "dee": "both@example.org"}
+        await writer.write([Interaction(who, "i1", 0.0, {"mail": mail}) for who, mail in mails.items()])
+        await until(lambda: bool(store.marks()))
+        clock.now += 50
+        await asyncio.sleep(0.1)
+        await writer.snapshot()
+        await writer.snapshot()
+        clock.now += 500
+        await until(lambda: store.cut() == writer.learner.position)
+        before = names(writer.learner)
+        await writer.forget("ann")
+        await until(lambda: not writer.erasures.pending)
+        assert before - names(writer.learner) == {
+            "user.id=ann",
+            "user.country=Liechtenstein",
+            "context.mail=ann@example.org",
+        }
+        await writer.forget("cy")
+        await until(lambda: not writer.erasures.pending)
+        assert "context.mail=both@example.org" in names(writer.learner)
+        await writer.forget("dee")
+        await until(lambda: not writer.erasures.pending)
+        assert "context.mail=both@example.org" not in names(writer.learner)
+        assert {"user.country=NL", "user.country=Malta", "context.mail=bob@example.org"} <= names(writer.learner)
+        assert {line.user for line in store.kept()} == {None, "bob", *(f"u{n}" for n in range(FEW))}
+
+    with closing(stores.opened(url)) as store:
+        assert recovers_to(url, during(store, limits(retain_seconds=100), work))
+    if url.startswith(SQLITE):
+        left = b"".join(path.read_bytes() for path in Path(url.removeprefix("sqlite:")).rglob("*") if path.is_file())
+        assert b"ann" not in left
+        assert b"bob" in left
+
+
+def test_claims_are_kept_once_and_a_value_of_many_is_everybodys() -> None:
+    claims = Claims([])
+    claims.add("ann", [3, 5])
+    claims.add("ann", [3])
+    claims.add("bob", [3])
+    kept = claims.new()
+    assert sorted(claimed(kept), key=str) == [("ann", (3, 5)), ("bob", (3,))]
+    assert claims.new() == []
+    more = Claims([*kept, LogLine(b'{"columns":[9]}')])
+    more.add("cy", [9])
+    more.add("ann", [5])
+    assert more.new() == []
+    for n in range(FEW):
+        more.add(f"u{n}", [3])
+    assert (None, (3,)) in list(claimed(more.new()))
+    more.add("dee", [3])
+    assert more.new() == []
