@@ -245,6 +245,18 @@ def test_a_child_holds_nothing_of_its_parents(tmp_path: Path) -> None:
     assert answer["pid"] != os.getpid()
 
 
+def test_a_fork_that_fails_is_a_snapshot_that_could_not_be_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_memory() -> int:
+        raise OSError(12, "Cannot allocate memory")
+
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    monkeypatch.setattr(os, "fork", no_memory)
+    with pytest.raises(StoreUnavailable, match="Cannot allocate memory"):
+        Fork(dict)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert signal.SIGTERM not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
 def test_a_child_is_given_up_after_a_time() -> None:
     with pytest.raises(StoreUnavailable, match=r"not written in 0\.1 seconds"):
         asyncio.run(Fork(lambda: {"never": signal.pause()}).answer(0.1))
