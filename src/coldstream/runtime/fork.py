@@ -113,4 +113,3 @@ def _let_go(writing: int, parent: int) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     os.closerange(3, writing)
     os.closerange(writing + 1, 2**20)
-    os.nice(10)
