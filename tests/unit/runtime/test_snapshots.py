@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from coldstream import Category, Id, Schema
+from coldstream import Category, Id, InvalidSnapshot, Recommender, Schema
 from coldstream.config import Hyperparameters
 from coldstream.errors import StoreUnavailable
 from coldstream.runtime import fork, snapshots
@@ -262,3 +262,12 @@ def test_a_child_is_given_up_after_a_time() -> None:
         asyncio.run(Fork(lambda: {"never": signal.pause()}).answer(0.1))
     assert fork.LONGEST > 60
     assert children() == []
+
+
+def test_the_library_loads_full_ones_and_refuses_increments(store: SqliteStore, tmp_path: Path) -> None:
+    during(store, tmp_path, taken(2))
+    full, made = sorted(store.snapshots())
+    with store.opened(full) as path:
+        assert Recommender.load(path).size.users == 300
+    with store.opened(made) as path, pytest.raises(InvalidSnapshot, match="holds an increment of a service"):
+        Recommender.load(path)
