@@ -2,7 +2,8 @@
 
 python benchmarks/snapshots.py [--users 100000]: up to so many users, each with three events, and a fifth as many items of
 a shop. The service is a process of its own, on SQLite. The past is observed and not learned, which takes minutes less and
-leaves as much behind.
+leaves as much behind. With --observed N only so many events are, and what the others leave with their users is written there
+directly: neighbours of items and the log then have less than they would.
 """
 
 import argparse
@@ -23,6 +24,7 @@ import numpy as np
 
 from coldstream import Event, Recommender
 from coldstream.config import Hyperparameters
+from coldstream.packed_user import UserParts, packed
 from coldstream.runtime.learner import Learner, save
 from coldstream.runtime.live_evaluation import LiveEvaluation
 from coldstream.runtime.records import Interaction, LogHeader, line
@@ -60,7 +62,7 @@ class Row(NamedTuple):
     bytes_a_user: float
 
 
-def build(folder: Path, users: int) -> None:
+def build(folder: Path, users: int, observed: int) -> None:
     """A store with a log and one full snapshot; prints the bytes that a user takes."""
     recommender = Recommender(SHOP, seed=1)
     count = users // 5
@@ -73,8 +75,9 @@ def build(folder: Path, users: int) -> None:
         header = LogHeader(SHOP.document(), Hyperparameters().document(), 1)
         (position,) = store.append([line(header)], 0)
         assert position is not None
-        for first in range(0, len(chosen), 2000):
-            some = [(n, item) for n, item in enumerate(chosen[first : first + 2000], first)]
+        fill(recommender, [chosen[n::users] for n in range(users)] if observed < len(chosen) else [])
+        for first in range(0, min(observed, len(chosen)), 2000):
+            some = list(enumerate(chosen[first : first + 2000], first))
             records = [Interaction(f"user{n % users}", f"item{item}", 1.7e9 + n) for n, item in some]
             store.append([line(record) for record in records], position)
             for at, record in enumerate(records, position + 1):
@@ -85,6 +88,14 @@ def build(folder: Path, users: int) -> None:
         learner = Learner(SHOP, recommender, LiveEvaluation(), position)
         save(folder / "made", learner.state())
         store.save(position, folder / "made")
+
+
+def fill(recommender: Recommender, chosen: list[list[int]]) -> None:
+    """Give users a past, as packed users have one."""
+    users = recommender._users
+    for n, own in enumerate(chosen):
+        slots = np.array(own, np.int32)
+        users._packed[f"user{n}"] = packed(UserParts(own, None, (), {}, slots, np.ones(len(own), np.int32)))
 
 
 class Server:
@@ -154,11 +165,11 @@ def longest(server: Server, users: int, seconds: float) -> Generator:
     return Generator(Load(server.port, "/recommend", bodies, 1, seconds, PACE))
 
 
-def measured(users: int) -> Row:
+def measured(users: int, observed: int) -> Row:
     """All figures at one size."""
     with tempfile.TemporaryDirectory(prefix="coldstream-snapshots-") as name:
         folder = Path(name) / "data"
-        command = [sys.executable, __file__, "--build", str(folder), "--users", str(users)]
+        command = [sys.executable, __file__, "--build", str(folder), "--users", str(users), "--observed", str(observed)]
         bytes_a_user = float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
         full_bytes = max(path.stat().st_size for path in (folder / "snapshots").iterdir())
         server = Server(folder)
@@ -220,13 +231,14 @@ def main() -> None:
     """The table by users."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--users", type=int, default=100_000, help="the most users")
+    parser.add_argument("--observed", type=int, default=2**62, help="events that are observed, not put straight to users")
     parser.add_argument("--build", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.build is not None:
-        build(args.build, args.users)
+        build(args.build, args.users, args.observed)
         return
     print("snapshots, by users: each with three events, and a fifth as many items with attributes; default preset, SQLite")
-    rows = [measured(size) for size in SIZES if size <= args.users]
+    rows = [measured(size, args.observed) for size in SIZES if size <= args.users]
     print(f"{'':<52}" + "".join(f"{row.users:>15,}" for row in rows) + f"{'÷ first':>10}")
     for title, name, shape, bound in FIGURES:
         scale = 1e6 if "MB" in title else 1

@@ -39,6 +39,12 @@ class Fork:
                 self._pid = os.fork()
             if not self._pid:
                 _work(work, writing, parent)
+        except OSError as error:  # there may be no memory for it
+            os.close(self._reading)
+            os.close(writing)
+            raise StoreUnavailable(
+                f"the snapshot cannot be written, because a fork failed ({error}); free memory"
+            ) from error
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         os.close(writing)
@@ -107,4 +113,3 @@ def _let_go(writing: int, parent: int) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     os.closerange(3, writing)
     os.closerange(writing + 1, 2**20)
-    os.nice(10)

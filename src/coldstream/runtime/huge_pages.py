@@ -1,7 +1,7 @@
 """Memory in huge pages: a fork copies the table of all pages, so it takes as long as there are pages.
 
 Large arrays get huge pages from NumPy. What Python allocates, object by object, does not: at a start, before anybody asks,
-Linux is told to move it together, and to go on doing so. Where it cannot, nothing is different but the time of a fork.
+Linux is told to move it together. Where it cannot, nothing is different but the time of a fork.
 """
 
 import ctypes
@@ -20,7 +20,7 @@ WORTHWHILE = 128 * 2**20
 LARGE = 16 * 2**20
 """Bytes of a mapping that is looked at: not a thread's stack, which would be filled up."""
 
-_MADV_HUGEPAGE, _MADV_COLLAPSE = 14, 25
+_MADV_COLLAPSE = 25
 _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 _MAPPING = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) rw-p \S+ \S+ 0 *(?:\[heap\])?$")
 _FIGURE = re.compile(r"^(Anonymous|AnonHugePages): +(\d+) kB$")
@@ -32,9 +32,7 @@ def collapse(longest: float) -> int:
         return 0
     made, until = 0, monotonic() + longest
     for first, last in list(_scattered()):
-        begin, end = -(-first // HUGE) * HUGE, last // HUGE * HUGE
-        _libc.madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), _MADV_HUGEPAGE)
-        for address in range(begin, end, HUGE):
+        for address in range(-(-first // HUGE) * HUGE, last - HUGE + 1, HUGE):
             if monotonic() > until:
                 return made
             # A range that is whole already is left alone, and so is one that cannot be moved.

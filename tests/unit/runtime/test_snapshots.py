@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from coldstream import Category, Id, Schema
+from coldstream import Category, Id, InvalidSnapshot, Recommender, Schema
 from coldstream.config import Hyperparameters
 from coldstream.errors import StoreUnavailable
 from coldstream.runtime import fork, snapshots
@@ -245,8 +245,29 @@ def test_a_child_holds_nothing_of_its_parents(tmp_path: Path) -> None:
     assert answer["pid"] != os.getpid()
 
 
+def test_a_fork_that_fails_is_a_snapshot_that_could_not_be_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_memory() -> int:
+        raise OSError(12, "Cannot allocate memory")
+
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    monkeypatch.setattr(os, "fork", no_memory)
+    with pytest.raises(StoreUnavailable, match="Cannot allocate memory"):
+        Fork(dict)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert signal.SIGTERM not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
 def test_a_child_is_given_up_after_a_time() -> None:
     with pytest.raises(StoreUnavailable, match=r"not written in 0\.1 seconds"):
         asyncio.run(Fork(lambda: {"never": signal.pause()}).answer(0.1))
     assert fork.LONGEST > 60
     assert children() == []
+
+
+def test_the_library_loads_full_ones_and_refuses_increments(store: SqliteStore, tmp_path: Path) -> None:
+    during(store, tmp_path, taken(2))
+    full, made = sorted(store.snapshots())
+    with store.opened(full) as path:
+        assert Recommender.load(path).size.users == 300
+    with store.opened(made) as path, pytest.raises(InvalidSnapshot, match="holds an increment of a service"):
+        Recommender.load(path)
