@@ -41,7 +41,7 @@ def _tell(done: int) -> None:
 
 
 def _show(verdict: Verdict) -> None:
-    print(f"replayed {verdict.replayed:,} lines, from line {verdict.base:,} to line {verdict.last:,}; checksums agree")
+    print(f"replayed {verdict.replayed:,} lines, behind line {verdict.base:,} up to line {verdict.last:,}; checksums agree")
     if verdict.cut:
         print(f"lines up to {verdict.cut:,} were deleted because they were old: checksums were compared behind them")
     for saved in verdict.same:

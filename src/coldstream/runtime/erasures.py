@@ -11,7 +11,6 @@ a crash, because the line that asks for it is in the log until the end:
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from itertools import islice
 from typing import NamedTuple
 
 from coldstream.inspection import Steps
@@ -58,8 +57,8 @@ class Erasures:
     def _found(self) -> dict[str, Pending]:
         found = {}
         for user, position in self._store.forgotten().items():
-            (entry,) = islice(self._store.read(position - 1), 1)
-            record = record_of(entry)
+            entry = next(iter(self._store.read(position - 1)), None)
+            record = None if entry is None else record_of(entry)
             time = record.time if isinstance(record, UserForgotten) else 0.0
             found[user] = Pending(position, time or self._now())  # older releases did not say when
         return found

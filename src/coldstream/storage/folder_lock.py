@@ -35,8 +35,7 @@ class FolderLock:
 
     def noted(self) -> tuple[int, int]:
         """The position and the checksum that were noted last when the lock was taken; zeros if nothing was."""
-        content = _CONTENT.fullmatch(self._content)
-        return (int(content[1]), int(content[2])) if content else (0, 0)
+        return _noted(self._content)
 
     def note(self, position: int, checksum: int) -> None:
         """Note where the log ends."""
@@ -46,6 +45,19 @@ class FolderLock:
     def close(self) -> None:
         """Let others have it."""
         os.close(self._descriptor)
+
+
+def noted_end(folder: Path) -> tuple[int, int]:
+    """The position and the checksum that whoever wrote to a folder noted last; zeros if nothing was."""
+    try:
+        return _noted((folder / "lock").read_bytes())
+    except OSError:
+        return 0, 0
+
+
+def _noted(content: bytes) -> tuple[int, int]:
+    found = _CONTENT.fullmatch(content)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
 def _locked(path: Path) -> tuple[int, bytes]:

@@ -12,7 +12,7 @@ from coldstream.errors import InvalidInput, StoreDamaged, StoreUnavailable
 from coldstream.storage import log_pages, sqlite_compaction, sqlite_log
 from coldstream.storage.checksums import REMEDY, Bounds, Row
 from coldstream.storage.disk import make_folder, reported
-from coldstream.storage.folder_lock import FolderLock
+from coldstream.storage.folder_lock import FolderLock, noted_end
 from coldstream.storage.rows import check_knows_erased
 from coldstream.storage.snapshot_files import SnapshotFiles
 from coldstream.storage.store import Entry, LogLine, Saved
@@ -43,6 +43,7 @@ class SqliteStore:
 
     def __init__(self, folder: str | Path) -> None:
         self._folder = Path(folder)
+        self._unemptied: dict[str, int] = {}  # whose lines are purged, and may still be found in the WAL
         self._view = SqliteView(self._folder, self._reading)
         self._snapshots = SnapshotFiles(self._folder / "snapshots")
         with reported(self._folder), ExitStack() as held:
@@ -72,7 +73,7 @@ class SqliteStore:
         return self._view.last()
 
     def forgotten(self) -> dict[str, int]:
-        return self._view.forgotten()
+        return self._unemptied | self._view.forgotten()
 
     def purge(self, users: Mapping[str, int], base: int, /) -> None:
         for _ in self.purge_in_steps(users, base):
@@ -81,6 +82,7 @@ class SqliteStore:
     def purge_in_steps(self, users: Mapping[str, int], base: int, /) -> Iterator[None]:
         until = max(users.values(), default=0)
         assert until <= base
+        self._unemptied |= users
         with self.transaction():
             sqlite_compaction.purge_kept(self._connection, users)
             first = sqlite_log.raise_base(self._connection, base).cut + 1
@@ -93,6 +95,7 @@ class SqliteStore:
             yield
             with reported(self._folder):
                 if self._emptied_at_once():
+                    self._unemptied = {}
                     return
                 sleep(PAUSE)  # whoever writes gets a turn after it, which waiting in SQLite would not allow
         message = f"store {str(self._folder)!r}: another program reads log.sqlite, so what was erased is still"
@@ -183,13 +186,7 @@ class SqliteStore:
     def _found_end(self) -> Bounds:
         """Where the log ends, which is not before the line that was noted last."""
         sqlite_log.check_end(self._connection)
-        end, (position, checksum) = sqlite_log.bounds(self._connection), self._lock.noted()
-        if position > end.cut and not sqlite_log.has(self._connection, Bounds(0, position, checksum)):
-            lost = f"log.sqlite does not have line {position}, which was acknowledged, as the file lock says"
-            why = "log.sqlite-wal was deleted or cut, or log.sqlite is an older copy"
-            remedy = f"put the newer files back; or, to go on after line {end.last} without what was lost, delete lock"
-            raise StoreDamaged(f"store {str(self._folder)!r}: {lost}: {why}; {remedy}")
-        return end
+        return _check_noted(self._connection, self._folder, self._lock.noted())
 
     def _log_files(self) -> tuple[Path, ...]:
         return self._folder / DATABASE, self._folder / f"{DATABASE}-wal"
@@ -278,9 +275,11 @@ class SqliteView:
         return self._snapshots.name(saved)
 
     def check(self) -> None:
+        noted = noted_end(self._folder)  # before the log is looked at, which may go on meanwhile
         with self._connection() as connection:
             if found := sqlite_log.damage(connection):
                 raise StoreDamaged(f"store {str(self._folder)!r}: log.sqlite is damaged ({found}); {REMEDY}")
+            _check_noted(connection, self._folder, noted)
 
     def close(self) -> None:
         """There is nothing to give back: connections are those of others."""
@@ -302,6 +301,17 @@ def inspected(folder: str | Path) -> SqliteView:
     with looking(place) as connection:
         sqlite_log.check(connection, place)
     return SqliteView(place, partial(looking, place))
+
+
+def _check_noted(connection: sqlite3.Connection, folder: Path, noted: tuple[int, int]) -> Bounds:
+    """Refuse a log that does not have the line which was acknowledged last, as was noted; what holds of the log."""
+    end, (position, checksum) = sqlite_log.bounds(connection), noted
+    if position > end.cut and not sqlite_log.has(connection, Bounds(0, position, checksum)):
+        lost = f"log.sqlite does not have line {position}, which was acknowledged, as the file lock says"
+        why = "log.sqlite-wal was deleted or cut, or log.sqlite is an older copy"
+        remedy = f"put the newer files back; or, to go on after line {end.last} without what was lost, delete lock"
+        raise StoreDamaged(f"store {str(folder)!r}: {lost}: {why}; {remedy}")
+    return end
 
 
 @contextmanager

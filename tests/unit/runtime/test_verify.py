@@ -41,7 +41,7 @@ def verify(folder: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
 def test_a_store_that_is_whole(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status, said = verify(folder, capsys)
     assert status == 0
-    assert "replayed 30 lines, from line 1 to line 31; checksums agree" in said
+    assert "replayed 30 lines, behind line 1 up to line 31; checksums agree" in said
     assert said.count("the same, bit by bit") == 2
 
 
