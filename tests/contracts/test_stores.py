@@ -364,7 +364,7 @@ class Machine(RuleBasedStateMachine):
         super().__init__()
         self.url, self.store = url, stores.opened(url)
         self.lines: dict[int, LogLine] = {}
-        self.last_position = self.base = 0
+        self.last_position = self.base = self.cut = 0
         self.saved: dict[Saved, bytes] = {}
 
     @rule(lines=st.lists(LINES, max_size=8))
@@ -386,6 +386,15 @@ class Machine(RuleBasedStateMachine):
         self.store.purge(users, base)
         self.lines = {p: line for p, line in self.lines.items() if line.user is None or p > users.get(line.user, 0)}
         self.base = max(self.base, base)
+
+    @rule(back=st.integers(0, 5))
+    def cut_off(self, back: int) -> None:
+        self.cut = max(self.cut, self.last_position - back)
+        self.store.cut_off(self.cut, [])
+        for _ in self.store.clear_in_steps():
+            pass
+        self.lines = {position: line for position, line in self.lines.items() if position > self.cut}
+        self.base = max(self.base, self.cut)
 
     @rule(written=st.binary(max_size=9))
     def save(self, written: bytes) -> None:
@@ -414,7 +423,7 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def tells_the_same(self) -> None:
-        assert (self.store.last(), self.store.base()) == (self.last_position, self.base)
+        assert (self.store.last(), self.store.base(), self.store.cut()) == (self.last_position, self.base, self.cut)
         asking = [(line.user, position) for position, line in self.lines.items() if line.forgets]
         assert list(self.store.forgotten().items()) == list(dict(asking).items())
         assert self.store.snapshots() == sorted(self.saved, reverse=True)

@@ -40,6 +40,8 @@ def test_what_another_server_acknowledged_meanwhile_is_known(
     with home.serve() as first:
         client = first.ready().client()
         client.done("POST", "/events", chose("ann", "i1"))
+        # It looks at its log when it begins, and then once a minute: it would have its right again before the other comes.
+        wait_until(lambda: b"coldstream_store_bytes " in client.ask("GET", "/metrics").body)
         taken_away(request, home)
         with home.serve() as second:
             other = second.ready().client()
