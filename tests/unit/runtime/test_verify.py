@@ -81,3 +81,13 @@ def test_a_snapshot_whose_header_is_damaged(folder: Path, capsys: pytest.Capture
     assert "snapshot 2 of line 31: NOT the same: snapshot" in said
     with closing(SqliteStore(folder)) as store:
         assert recovered(store, RequestedModel(None, None, None)).position == 31
+
+
+def test_lines_that_were_acknowledged_and_lost_are_noticed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lock = folder / "lock"
+    noted = lock.read_bytes()
+    assert verify(folder, capsys)[0] == 0
+    lock.write_bytes(noted.replace(b"line                  31,", b"line                  99,"))
+    status, said = verify(folder, capsys)
+    assert status == 1
+    assert "does not have line 99, which was acknowledged, as the file lock says" in said

@@ -109,9 +109,11 @@ def test_what_a_reader_kept_in_the_wal_is_erased_by_the_next_purge_or_start(fold
                 store.purge({user: store.last()}, store.last())
             assert list(store.read(0)) == []
             assert b"secret" in b"".join(everything_in(folder).values())
+            assert user in store.forgotten()  # whoever asks what is left to do has to hear of it
             reader.rollback()
             if user == "ann":
                 store.purge({user: store.last()}, store.last())
+                assert store.forgotten() == {}
                 assert b"secret" not in b"".join(everything_in(folder).values())
         killed = folder.with_name("killed")
         shutil.copytree(folder, killed)
