@@ -7,57 +7,71 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coldstream.arrays import Integers, checked_columns, frozen, grown
+from coldstream.bounds import Bounds
 from coldstream.catalogue.catalogue import Catalogue
 from coldstream.catalogue.shapes import UserHistory
+from coldstream.costs import attributes_cost, text_cost
+from coldstream.events.clock import Clock
 from coldstream.events.event import Event
 from coldstream.features.encoded_user import EncodedUser
 from coldstream.features.encoder import Encoder
 from coldstream.features.history import Features, LastItemFeatures, RecentHistory
 from coldstream.features.sparse import Sparse
+from coldstream.user_use import UserUse
 
 _NONE = np.zeros(0, np.int32)
 
 
 class Seen:
-    """The slots of the items that a user had, and how often, in arrays that kernels can read.
+    """The slots of the items that a user had, each once and the latest at the end, and how often, as kernels read them."""
 
-    A repeat is an entry of its own until room runs out; then entries of one slot become one.
-    """
-
-    __slots__ = ("_count", "_slots", "_times")
+    __slots__ = ("_end", "_first", "_slots", "_times")
 
     def __init__(self, slots: Integers | None = None, times: Integers | None = None) -> None:
         self._slots = _NONE if slots is None else slots
         self._times = _NONE if times is None else times
-        self._count = len(self._slots)
+        self._first, self._end = 0, len(self._slots)
 
-    def add(self, slot: int) -> None:
-        """One more."""
-        if self._count == len(self._slots):
-            slots, times = self.distinct()
-            self._count = len(slots)
-            self._slots, self._times = grown(slots, self._count + 1), grown(times, self._count + 1)
-        self._slots[self._count], self._times[self._count] = slot, 1
-        self._count += 1
+    def __len__(self) -> int:
+        return self._end - self._first
+
+    def add(self, slot: int, most: int | None) -> None:
+        """One more; of more than so many, the one that was had longest ago is forgotten."""
+        often, before = 1, np.flatnonzero(self.slots() == slot)
+        if len(before):
+            often += int(self.times()[before[0]])
+            slots, times = np.delete(self.slots(), before), np.delete(self.times(), before)
+            self._move(slots, times)
+        elif most is not None and len(self) >= most:
+            self._first += 1 + len(self) - most
+        if self._end == len(self._slots):
+            self._move(self.slots(), self.times())
+        self._slots[self._end], self._times[self._end] = slot, often
+        self._end += 1
+
+    def _move(self, slots: Integers, times: Integers) -> None:
+        """Go on in arrays of its own, with room for more: whoever reads the old ones finds them as they were."""
+        count = len(slots)
+        self._slots, self._times = (grown(own, count + 1) for own in (slots, times))
+        self._first, self._end = 0, count
 
     def slots(self) -> Integers:
-        """All of them, some perhaps in several entries, to be read only."""
-        return self._slots[: self._count]
+        """All of them, to be read only."""
+        return self._slots[self._first : self._end]
 
     def times(self) -> Integers:
-        """How often each entry of `slots` counts, to be read only."""
-        return self._times[: self._count]
+        """How often the user had each of `slots`, to be read only."""
+        return self._times[self._first : self._end]
 
     def copy(self) -> "Seen":
-        """The same as it is now. Entries are never written again, so they need not be copied."""
+        """The same as it is now, to go back to. Entries are never written again, so they need not be copied."""
         copied = Seen()
-        copied._slots, copied._times, copied._count = self._slots, self._times, self._count
+        copied._slots, copied._times, copied._first, copied._end = self._slots, self._times, self._first, self._end
         return copied
 
-    def distinct(self) -> tuple[Integers, Integers]:
-        """All of them once, in ascending order, and how often each."""
-        slots, entry = np.unique(self.slots(), return_inverse=True)
-        return slots, np.bincount(entry, self.times(), len(slots)).astype(np.int32)
+    def own_copy(self) -> "Seen":
+        """The same as it is now, to go on with besides this one."""
+        return Seen(self.slots().copy(), self.times().copy())
 
 
 class UserState:
@@ -84,6 +98,12 @@ class UserStates:
     def __init__(self, encoder: Encoder, catalogue: Catalogue) -> None:
         self._encoder, self._catalogue = encoder, catalogue
         self._states: dict[str, UserState] = {}
+        self.use: UserUse | None = None
+        """How useful users are, where some may have to go."""
+        self.seen = 0
+        """How many items all users had, as far as it is remembered."""
+        self.weight = 0
+        """What ids and attributes weigh, in bytes."""
 
     def __len__(self) -> int:
         return len(self._states)
@@ -108,21 +128,53 @@ class UserStates:
         """Add a user, or give one other attributes."""
         before = self._states.get(user)
         recent, seen = (RecentHistory(), Seen()) if before is None else (before.recent, before.seen)
+        self.weight += attributes_cost(attributes)
+        self.weight += text_cost(user) if before is None else -attributes_cost(before.attributes)
         self._states[user] = UserState(attributes, features, recent, seen)
 
     def forget(self, user: str) -> None:
         """Drop a user."""
-        del self._states[user]
+        state = self._states.pop(user)
+        self.seen -= len(state.seen)
+        self.weight -= text_cost(user) + attributes_cost(state.attributes)
+        if self.use is not None:
+            self.use.forget(user)
+
+    def note_use(self, user: str, clock: Clock) -> None:
+        """An event of a user."""
+        if self.use is not None:
+            self.use.note(user, clock)
+
+    def note_put(self, user: str, clock: Clock) -> None:
+        """A user was put."""
+        if self.use is not None:
+            (self.use.note if user in self.use else self.use.come)(user, clock)
+
+    def follow(self, bounds: Bounds, clock: Clock) -> None:
+        """Begin to tell how useful users are, or stop it, as bounds ask for it. Those who are there came now, as it were."""
+        if bounds.users is None and bounds.expire_users is None and bounds.memory is None:
+            self.use = None
+        elif self.use is None:
+            self.use = UserUse(bounds.half_life)
+            for user in self._states:
+                self.use.come(user, clock)
+        else:
+            self.use.usage.take_half_life(bounds.half_life, clock)
 
     def checkpoint(self, users: Iterable[str]) -> Callable[[], None]:
         """What gives some users back what they are now."""
         saved = {user: self._states[user] for user in users if user in self._states}
         kept = {user: (state.recent, state.seen.copy(), state.encoded) for user, state in saved.items()}
+        everybody, use = (None, None) if self.use is None else (dict(self._states), self.use.copy())
         unknown = [user for user in users if user not in self._states]
+        counts = self.seen, self.weight
 
         def undo() -> None:
+            self.seen, self.weight = counts
             for user in unknown:
                 self._states.pop(user, None)
+            if everybody is not None:
+                self._states, self.use = everybody, use
             for user, state in saved.items():
                 state.recent, state.seen, state.encoded = kept[user]
 
@@ -134,9 +186,12 @@ class UserStates:
         if state is None:
             state = UserState({}, self._encoder.describe_user(event.user, {}), RecentHistory(), Seen())
             self._states[event.user] = state
+            self.weight += text_cost(event.user)
         last_item: LastItemFeatures = self._catalogue.last_item_features[slot]
         state.recent = self._encoder.history.after(state.recent, event.item, last_item, event.time)
-        state.seen.add(slot)
+        before = len(state.seen)
+        state.seen.add(slot, self._encoder.admissions.bounds.seen)
+        self.seen += len(state.seen) - before
 
     # What only reads
 
@@ -212,7 +267,8 @@ class UserStates:
             "time": [state.recent.time for state in states],
             "note": [state.recent.last_item for state in states],
         }
-        return document, _seen_by_all([state.seen for state in states])
+        use = {} if self.use is None else self.use.state(self._states)
+        return document, _seen_by_all([state.seen for state in states]) | {f"use.{name}": own for name, own in use.items()}
 
     def restore(self, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         """The inverse of `state`, into no users."""
@@ -223,19 +279,20 @@ class UserStates:
             features = self._encoder.describe_user(user, attributes)
             recent = RecentHistory(tuple(items), time, tuple((field, value, weight) for field, value, weight in note))
             self._states[user] = UserState(attributes, features, recent, own)
+            self.seen += len(own)
+            self.weight += text_cost(user) + attributes_cost(attributes)
+        if self.use is not None:
+            own_arrays = {name.removeprefix("use."): array for name, array in arrays.items() if name.startswith("use.")}
+            self.use.restore(list(self._states), own_arrays)
 
 
 def _seen_by_all(seen: Sequence[Seen]) -> dict[str, NDArray[Any]]:
-    """What `distinct` says of each, one after the other. Sorted all at once, because everybody waits for a snapshot."""
-    slots = np.concatenate([_NONE, *(own.slots() for own in seen)])
-    times = np.concatenate([_NONE, *(own.times() for own in seen)])
-    owner = np.repeat(np.arange(len(seen)), [len(own.slots()) for own in seen])
-    order = np.lexsort((slots, owner))
-    slots, times, owner = slots[order], times[order], owner[order]
-    first = np.flatnonzero(np.diff(slots, prepend=-1) | np.diff(owner, prepend=-1))
-    summed = np.add.reduceat(times, first) if len(first) else times
-    counts = np.bincount(owner[first], minlength=len(seen)).astype(np.int32)
-    return {"seen": slots[first], "seen_times": summed.astype(np.int32), "seen_count": counts}
+    """What all of them had, one after the other."""
+    return {
+        "seen": np.concatenate([_NONE, *(own.slots() for own in seen)]),
+        "seen_times": np.concatenate([_NONE, *(own.times() for own in seen)]),
+        "seen_count": np.array([len(own) for own in seen], np.int32),
+    }
 
 
 def _seen_of_each(arrays: Mapping[str, NDArray[Any]], slots: int) -> list[Seen]:

@@ -7,12 +7,14 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from coldstream.bounds import Bounds
 from coldstream.config import Hyperparameters
 from coldstream.errors import Diverged, InvalidSnapshot, StoreDamaged
 from coldstream.features.schema import Schema, fields_by_side
 from coldstream.recommender import Recommender
 from coldstream.runtime.live_evaluation import LiveEvaluation
 from coldstream.runtime.records import (
+    BoundsChanged,
     FieldsAdded,
     Interaction,
     ItemPut,
@@ -63,7 +65,8 @@ class Learner:
         """A learner that knows nothing yet."""
         declared = Schema.from_document(header.schema)
         hyperparameters = Hyperparameters.from_document(header.hyperparameters)
-        return cls(declared, Recommender(declared, hyperparameters, header.seed), LiveEvaluation(), position)
+        bounds = Bounds.none() if header.bounds is None else Bounds.from_document(header.bounds)
+        return cls(declared, Recommender(declared, hyperparameters, header.seed, bounds), LiveEvaluation(), position)
 
     def test(self, interaction: Interaction) -> list[Rank] | None:
         """Where the item of an event that is about to be learned stands. Changes nothing that is learned."""
@@ -82,8 +85,11 @@ class Learner:
             case ItemRemoved():
                 recommender.remove_item(record.id)
             case UserForgotten():
-                recommender.forget_user(record.id)
+                if recommender.has_user(record.id):  # who had to go for want of room may still be erased from the log
+                    recommender.forget_user(record.id)
                 recommender.release_values(record.columns)
+            case BoundsChanged():
+                recommender.change_bounds(Bounds.from_document(record.bounds))
             case FieldsAdded():
                 recommender.add_fields(fields_by_side(record.fields))
             case SchemaExtended():
