@@ -9,7 +9,7 @@ import pytest
 from served import SQLITE, Client, Home, homes
 
 BUDGET = 24 * 2**20
-BOUNDS = ("--memory", "24 MiB", "--items", 400, "--admissions", 200, "--undeclared", 20, "--undeclared-values", 300)
+BOUNDS = ("--memory", "24 MiB", "--items", 400, "--admissions", 100, "--undeclared", 20, "--undeclared-values", 300)
 
 
 @pytest.fixture
@@ -21,8 +21,8 @@ def attack(client: Client, rng: random.Random, n: int) -> None:
     """One request of each kind that is meant to hurt."""
     new = lambda count: [f"{rng.getrandbits(60):x}" for _ in range(count)]  # noqa: E731
     kinds: list[dict[str, Any]] = [
-        {"tags": new(2000)},  # many values in one event
-        {f"field {name}": "x" for name in new(200)},  # many fields
+        {"tags": new(250)},  # many values in one event
+        {f"field {name}": "x" for name in new(60)},  # many fields
         {f"f{k}": name for k, name in enumerate(new(20))},  # few fields, ever new values
         {"device": new(1)[0]},
     ]

@@ -105,6 +105,21 @@ def test_counts_of_memory_are_found_again_from_what_is_saved() -> None:
     assert Recommender.from_state(*recommender.state()).memory == recommender.memory
 
 
+def test_a_snapshot_from_before_there_were_bounds_is_read_and_goes_on_without_any() -> None:
+    recommender = small()
+    recommender.learn(flood(20))
+    document, arrays = recommender.state()
+    for name in ("bounds", "admissions", "gone", "pairs", "time"):
+        del document[name]
+    kept = {name: array for name, array in arrays.items() if name.partition(".")[0] in ("model", "catalogue", "users")}
+    older = Recommender.from_state(document, kept)
+    assert older.bounds == Bounds.none()
+    older.change_bounds(recommender.bounds)
+    recommender.learn(flood(40)[20:])
+    older.learn(flood(40)[20:])
+    assert [one.item for one in older.recommend("user 3")] == [one.item for one in recommender.recommend("user 3")]
+
+
 def test_one_record_brings_no_more_than_it_may() -> None:
     recommender = small(admissions=10)
     recommender.learn(Event("u", "i1", context={"tags": [f"t{n}" for n in range(1000)]}))
