@@ -1,5 +1,6 @@
 """coldstream: an online, context-aware item recommender that learns from every interaction the moment it happens."""
 
+from coldstream.bounds import Bounds
 from coldstream.config import Hyperparameters
 from coldstream.errors import ColdstreamError, Diverged, InvalidInput, InvalidSchema, InvalidSnapshot, UnknownId
 from coldstream.events.event import Event
@@ -28,6 +29,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Again",
+    "Bounds",
     "Categories",
     "Category",
     "ColdstreamError",

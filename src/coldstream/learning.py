@@ -15,6 +15,7 @@ from coldstream.catalogue.learning import EventBatch
 from coldstream.errors import Diverged
 from coldstream.events.clock import Clock
 from coldstream.events.event import Event
+from coldstream.eviction import evict, is_due, settle
 from coldstream.features.sparse import sparse
 from coldstream.shared_model import SharedModel
 from coldstream.user_states import UserStates
@@ -32,19 +33,32 @@ def learn_one(shared: SharedModel, users: UserStates, event: Event, clock: Clock
         shared.rollback(transaction, clock)
         raise Diverged(_divergence(shared, event.user, event.item))
     users.remember(event, slot)
-    if transaction != (shared.encoder.schema, None) or shared.encoder.vocabulary.uncommitted:
+    after = clock.after(event.time)
+    _note_use(shared, users, event, x.column, slot, after)
+    if transaction != (shared.encoder.schema, None) or shared.uncommitted:
         shared.commit()
-    return clock.after()
+    settle(shared, users, clock, after)
+    return after
 
 
 def observe_one(shared: SharedModel, users: UserStates, event: Event, clock: Clock) -> Clock:
     """Count and remember an event at its clock, without learning from it; the clock after it."""
     state = users.of(event.user)
-    _, _, slot = shared.admit_columns(event, users.features(event.user), clock)
+    columns, _, slot = shared.admit_columns(event, users.features(event.user), clock)
     shared.catalogue.count(slot, users.recent_slots(state.recent), clock.events)
     users.remember(event, slot)
+    after = clock.after(event.time)
+    _note_use(shared, users, event, columns, slot, after)
     shared.commit()
-    return clock.after()
+    settle(shared, users, clock, after)
+    return after
+
+
+def _note_use(
+    shared: SharedModel, users: UserStates, event: Event, columns: Sequence[int] | Integers, slot: int, after: Clock
+) -> None:
+    shared.note_use(columns, slot, after)
+    users.note_use(event.user, after)
 
 
 def _divergence(shared: SharedModel, user: str, item: str) -> str:
@@ -72,6 +86,7 @@ def learn_all(shared: SharedModel, users: UserStates, events: Sequence[Event], c
     schema = shared.encoder.schema
     undo_users = users.checkpoint(dict.fromkeys(event.user for event in events))
     undo_catalogue, undo_parameters = shared.catalogue.checkpoint(), shared.machine.parameters.checkpoint()
+    undo_bounds = shared.checkpoint_bounds()
     pending = _Pending(shared, users, clock, observe=False)
     try:
         for position, event in enumerate(events, clock.position + 1):
@@ -80,6 +95,7 @@ def learn_all(shared: SharedModel, users: UserStates, events: Sequence[Event], c
     except BaseException:
         undo_users()
         undo_catalogue()
+        undo_bounds()
         shared.machine.undo(shared.encoder.return_to(schema))
         undo_parameters()
         raise
@@ -111,9 +127,9 @@ class _Pending:
         """One more, which is learned now or later."""
         shared, users = self._shared, self._users
         comes = event.item not in shared.catalogue
-        if comes or len(self._slots) >= MOST:
+        if comes or len(self._slots) >= MOST or self._has_forgotten(event.user):
             self.learn()
-        clock = Clock(position, self.clock.events)
+        clock = self.clock.at(position)
         state = users.of(event.user)
         columns, values, slot = shared.admit_columns(event, users.features(event.user), clock)
         self._columns += columns
@@ -128,10 +144,24 @@ class _Pending:
         self._seen_by.append((event.user, len(before) + len(since)))
         since.append(slot)
         users.remember(event, slot)
-        self.clock = Clock(position, self.clock.events + 1)
-        if comes:
+        self.clock = clock.after(event.time)
+        shared.admissions.commit()
+        _note_use(shared, users, event, columns, slot, self.clock)
+        due = is_due(shared, users, clock, self.clock)
+        if comes or due:
             self.learn()
+        if comes:
             shared.catalogue.settle()
+        if due:
+            evict(shared, users, clock, self.clock)
+
+    def _has_forgotten(self, user: str) -> bool:
+        """Whether a user may have forgotten some of the items that were seen before the events that wait."""
+        most = self._shared.bounds.seen
+        if most is None or user not in self._seen:
+            return False
+        before, _, since = self._seen[user]
+        return len(before) + len(since) > most
 
     def learn(self) -> None:
         """Learn what is waiting."""

@@ -1,13 +1,12 @@
 """A user in a few bytes: the form in which everybody is kept who has not come lately, and in which all are saved.
 
-A header, the slots of the last items, the slots of all items in ascending order with how often each was had, and what JSON
-holds: attributes, and the features of the last item. Equal users have equal bytes.
+A header, the slots of the last items, the slots of all items in the order in which they were had last with how often each
+was had, and what JSON holds: attributes, and the features of the last item. Equal users have equal bytes.
 """
 
 import json
 import math
 from array import array
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from struct import Struct
 from typing import Any, NamedTuple
@@ -15,14 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from coldstream.arrays import Flags, Integers, Longs, frozen
+from coldstream.costs import attributes_cost
 from coldstream.features.history import LastItemFeatures
 from coldstream.ragged import PIECE, bounds, decoded, packed_document
 
 _HEADER = Struct("<dII")  # time, NaN for none; the number of last items; twice that of all items, and 1 if counts follow
 _FIELDS = np.dtype([("time", "<f8"), ("recent", "<u4"), ("seen", "<u4")])
-
-FEW = 64
-"""Entries up to which Python counts faster than NumPy."""
 
 Document = tuple[Mapping[str, Any], LastItemFeatures]
 
@@ -36,9 +33,9 @@ class UserParts(NamedTuple):
     last_item: LastItemFeatures
     attributes: Mapping[str, Any]
     slots: Integers
-    """Of all items that the user had, some perhaps in several entries …"""
+    """Of all items that the user had, each once, the latest at the end …"""
     times: Integers
-    """… and how often each entry counts."""
+    """… and how often each was had."""
 
 
 NOTHING = _HEADER.pack(math.nan, 0, 0)
@@ -47,7 +44,7 @@ NOTHING = _HEADER.pack(math.nan, 0, 0)
 
 def packed(user: UserParts) -> bytes:
     """A user as bytes."""
-    slots, times = distinct(user.slots, user.times)
+    slots, times = array("i", user.slots.tolist()), array("i", user.times.tolist())
     repeated = any(often != 1 for often in times)
     header = _HEADER.pack(math.nan if user.time is None else user.time, len(user.recent), 2 * len(slots) + repeated)
     numbers = array("i", user.recent) + slots + (times if repeated else array("i"))
@@ -57,7 +54,7 @@ def packed(user: UserParts) -> bytes:
 
 
 def unpacked(content: bytes) -> UserParts:
-    """The inverse of `packed`: entries are in order, each slot once."""
+    """The inverse of `packed`."""
     time, count, coded = _HEADER.unpack_from(content)
     seen, repeated = divmod(coded, 2)
     numbers = np.frombuffer(content, np.int32, count + seen * (1 + repeated), _HEADER.size).copy()  # kernels' own type
@@ -68,28 +65,22 @@ def unpacked(content: bytes) -> UserParts:
     return UserParts(numbers[:count].tolist(), None if math.isnan(time) else time, last_item, attributes, slots, times)
 
 
-def distinct(slots: Integers, times: Integers) -> "tuple[array[int], array[int]]":
-    """All slots once, in ascending order, and how often each."""
-    if len(slots) <= FEW:
-        counted = Counter[int]()
-        for slot, often in zip(slots.tolist(), times.tolist(), strict=True):
-            counted[slot] += often
-        return array("i", sorted(counted)), array("i", [counted[slot] for slot in sorted(counted)])
-    found, entry = np.unique(slots, return_inverse=True)
-    summed = np.bincount(entry, times, len(found)).astype(np.int32)
-    return array("i", found.astype(np.int32).tobytes()), array("i", summed.tobytes())
+def check_all(content: Flags, length: Integers, slots: int) -> tuple[int, int]:
+    """Refuse packed users that do not fit a catalogue of so many slots. Kernels trust what they index with.
 
-
-def check_all(content: Flags, length: Integers, slots: int) -> None:
-    """Refuse packed users that do not fit a catalogue of so many slots. Kernels trust what they index with."""
+    How many items all of them had, and what their attributes weigh.
+    """
     starts, ends = bounds(content, length)
     if (length < _HEADER.size).any():
         raise ValueError("a user is shorter than a header")
+    seen, weight = 0, 0
     for first in range(0, len(length), PIECE):
-        _check(content, starts[first : first + PIECE], ends[first : first + PIECE], slots)
+        own = _check(content, starts[first : first + PIECE], ends[first : first + PIECE], slots)
+        seen, weight = seen + own[0], weight + own[1]
+    return seen, weight
 
 
-def _check(content: Flags, starts: Longs, ends: Longs, slots: int) -> None:
+def _check(content: Flags, starts: Longs, ends: Longs, slots: int) -> tuple[int, int]:
     header = _gathered(content, starts, _HEADER.size).view(_FIELDS)[:, 0]
     recent, seen, repeated = header["recent"].astype(np.int64), header["seen"].astype(np.int64) // 2, header["seen"] % 2
     text = starts + _HEADER.size + 4 * (recent + seen * (1 + repeated))
@@ -100,8 +91,8 @@ def _check(content: Flags, starts: Longs, ends: Longs, slots: int) -> None:
     _check_numbers(content, first + 4 * (recent + seen), seen * repeated, 1, 2**31 - 1)
     known = np.flatnonzero(text < ends)
     spans = zip(text[known].tolist(), ends[known].tolist(), strict=True)
-    for document in decoded([content[first:last].tobytes() for first, last in spans]):
-        _document(document)
+    documents = decoded([content[first:last].tobytes() for first, last in spans])
+    return int(seen.sum()), sum(attributes_cost(_document(document)[0]) for document in documents)
 
 
 def _document(document: Any) -> Document:

@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 
 from coldstream.arguments import checked_count, checked_event, checked_events, checked_pairs
 from coldstream.arrays import Doubles, Integers, frozen, plain
+from coldstream.bounds import Bounds
 from coldstream.config import Hyperparameters
 from coldstream.errors import InvalidInput, InvalidSnapshot, UnknownId, shown
 from coldstream.events.clock import Clock
 from coldstream.events.event import Event, checked_id, checked_names, checked_time
+from coldstream.eviction import evict, is_due, settle
 from coldstream.features.encoder import ItemMemo
 from coldstream.features.fields import Field
 from coldstream.features.history import Features
@@ -25,6 +27,7 @@ from coldstream.garbage import collection_paused
 from coldstream.increments import is_increment
 from coldstream.inspection import Inspection
 from coldstream.learning import learn_all, learn_one, learn_or_observe, observe_one
+from coldstream.memory import Memory, memory_of
 from coldstream.model.explanation import Addends, Explanation, explained, side_of
 from coldstream.model.factorization_machine import checked_seed, resolve_hyperparameters
 from coldstream.scoring.filters import Predicate, excluded_slots
@@ -37,6 +40,9 @@ from coldstream.user_states import UserState, UserStates
 
 MOST_EXPLAINED = 25_000
 """Features that a call to `addends_batch` copies at most: everybody waits meanwhile."""
+
+BOUNDS = Bounds()
+"""Those of a recommender that is not told any."""
 
 NO_FIELDS: Mapping[str, Field] = MappingProxyType({})
 _NO_SLOTS: Integers = np.zeros(0, np.int32)
@@ -67,21 +73,29 @@ class Recommender:
     """Recommends items to users in a context, and learns from every event the moment it happens.
 
     It is made from a `schema` and a `preset` with some `hyperparameters` changed; the `seed` is what all its random numbers
-    follow from. Whatever raises a `ColdstreamError` has changed nothing. Reading (`recommend`, `rank`, `predict`, `explain`)
-    never changes anything: they take the `context` of a request, its `time`, and `attributes` that stand in for what was
-    never put of the user, or take precedence in this call.
+    follow from, and `bounds` limit what is learned and remembered. Whatever raises a `ColdstreamError` has changed nothing.
+    Reading (`recommend`, `rank`, `predict`, `explain`) never changes anything: they take the `context` of a request, its
+    `time`, and `attributes` that stand in for what was never put of the user, or take precedence in this call.
     """
 
     def __init__(
-        self, schema: Schema, preset: str | Hyperparameters = "default", seed: int = 0, **hyperparameters: Any
+        self,
+        schema: Schema,
+        preset: str | Hyperparameters = "default",
+        seed: int = 0,
+        bounds: Bounds = BOUNDS,
+        **hyperparameters: Any,
     ) -> None:
         if not isinstance(schema, Schema):
             raise InvalidInput(f"schema must be a Schema, got {shown(schema)}; use Schema.from_toml(path)")
+        if not isinstance(bounds, Bounds):
+            raise InvalidInput(f"bounds must be Bounds, got {shown(bounds)}; use Bounds(memory='2 GiB')")
         resolved = resolve_hyperparameters(preset, **hyperparameters)
         completed = schema.completed(resolved.history, resolved.trends, resolved.neighbours)
-        self._shared = SharedModel(completed, resolved, checked_seed(seed), Vocabulary())
+        self._shared = SharedModel(completed, resolved, checked_seed(seed), Vocabulary(), bounds)
         self._users = UserStates(self._shared.encoder, self._shared.catalogue)
         self._clock = Clock()
+        self._users.follow(bounds, self._clock)
 
     def __repr__(self) -> str:
         size, h = self.size, self.hyperparameters
@@ -99,6 +113,11 @@ class Recommender:
     def hyperparameters(self) -> Hyperparameters:
         """All hyperparameters in use."""
         return self._shared.hyperparameters
+
+    @property
+    def bounds(self) -> Bounds:
+        """All bounds in use, but for those of fields, which the schema has."""
+        return self._shared.bounds
 
     @property
     def seed(self) -> int:
@@ -121,6 +140,11 @@ class Recommender:
         catalogue, vocabulary = self._shared.catalogue, self._shared.encoder.vocabulary
         return Size(len(catalogue), len(self._users), vocabulary.features(), catalogue.arrivals)
 
+    @property
+    def memory(self) -> Memory:
+        """What all of it weighs, by what it is; and what had to be left out or to go."""
+        return memory_of(self._shared, self._users)
+
     def items(self) -> list[str]:
         """The ids of all items, in order of registration."""
         return self._shared.catalogue.registered()
@@ -138,8 +162,9 @@ class Recommender:
         return {name: plain(raw) for name, raw in self._user(user).attributes.items()}
 
     def place(self, item: str) -> int:
-        """The number of an item, from 0 in the order of first registration. An id keeps its number for ever."""
-        return self._slot(item)
+        """The number of an item, from 0 in the order of first registration. An id keeps its number, also when it is gone."""
+        found = self._shared.catalogue.slots([checked_id("item", item)])
+        return found[0] if found else self._slot(item)
 
     def places(self) -> int:
         """How many numbers `place` has given out."""
@@ -172,20 +197,35 @@ class Recommender:
         """Add many users, or give them other attributes: pairs of id and attributes. All are taken, or none."""
         with collection_paused():
             described = [(user, *self._described_user(user, given)) for user, given in checked_pairs("users", users)]
-            self._shared.admit([feature for _, _, features in described for feature in features], self._clock)
             for user, given, features in described:
+                self._shared.admit(features)
                 self._users.put(user, {name: frozen(raw) for name, raw in given.items()}, features)
+                self._users.note_put(user, self._clock)
+                if self._is_due():
+                    self._shared.start(self._clock)
+                    self._evict()
+            self._shared.start(self._clock)
 
     def put_item(self, item: str, attributes: Mapping[str, Any] | None = None) -> None:
         """Add an item, or give one other attributes: a price changes. What was learned of the id stays."""
-        self._shared.put_items([self._described_item(item, attributes, {})], self._clock)
+        self._put_items([self._described_item(item, attributes, {})])
 
     def put_items(self, items: Iterable[tuple[str, Mapping[str, Any] | None]]) -> None:
         """Add many items, or give them other attributes: pairs of id and attributes. All are taken, or none."""
         memo: ItemMemo = {}
         with collection_paused():
             described = [self._described_item(item, given, memo) for item, given in checked_pairs("items", items)]
-            self._shared.put_items(described, self._clock)
+            self._put_items(described)
+
+    def _put_items(self, described: Sequence[DescribedItem]) -> None:
+        self._shared.put_items(described, self._clock, self._is_due, self._evict)
+
+    def _is_due(self) -> bool:
+        return is_due(self._shared, self._users, self._clock, self._clock)
+
+    def _evict(self) -> None:
+        evict(self._shared, self._users, self._clock, self._clock)
+        self._shared.commit()
 
     def remove_item(self, item: str) -> None:
         """Take an item out of the catalogue and forget what was learned of its id."""
@@ -206,7 +246,7 @@ class Recommender:
 
     def add_context(self, *fields: Field) -> None:
         """Declare context fields in mid-stream."""
-        self._shared.take_schema(self.schema.with_context(*fields), self._clock)
+        self._take_schema(self.schema.with_context(*fields))
 
     def add_fields(self, fields: Mapping[str, Sequence[Field]]) -> None:
         """Declare `fields` in mid-stream, by side: an attribute of items, of users, or of the context.
@@ -214,14 +254,26 @@ class Recommender:
         A field that is there already stays; declared otherwise, or of a kind that counts from the first event on, it is
         refused.
         """
-        self._shared.take_schema(self.check_fields(fields), self._clock)
+        self._take_schema(self.check_fields(fields))
 
     def extend(self, schema: Schema) -> None:
         """Take up the fields that a schema declares beyond those in use, and whether its context is open.
 
         Fields in use stay; one that is declared otherwise, or a kind that counts from the first event on, is refused.
         """
-        self._shared.take_schema(self.check_extension(schema), self._clock)
+        self._take_schema(self.check_extension(schema))
+
+    def change_bounds(self, bounds: Bounds) -> None:
+        """Go on within other `bounds`; what does not fit goes now."""
+        if not isinstance(bounds, Bounds):
+            raise InvalidInput(f"bounds must be Bounds, got {shown(bounds)}; use Bounds(memory='2 GiB')")
+        self._shared.take_bounds(bounds, self._clock)
+        self._users.follow(bounds, self._clock)
+        self._evict()
+
+    def _take_schema(self, schema: Schema) -> None:
+        self._shared.take_schema(schema, self._clock)
+        self._evict()
 
     # What would be refused
 
@@ -257,11 +309,12 @@ class Recommender:
         given = checked_events(events)
         if not given:
             return
-        before = self.state()
+        saved = self.state()
         try:
-            self._clock = train(self._shared, self._users, given, epochs, self._clock)
+            before, self._clock = self._clock, train(self._shared, self._users, given, epochs, self._clock)
+            settle(self._shared, self._users, before, self._clock)
         except BaseException:
-            self._restore(*before)
+            self._restore(*saved)
             raise
 
     # Step 2: recommend
@@ -453,8 +506,14 @@ class Recommender:
         for event in given:
             if event.context:
                 coming |= self.check_event(event, coming)
-        with collection_paused():
-            self._clock = learn_all(self._shared, self._users, given, self._clock)
+        saved = None if self.bounds.items is None else self.state()  # items that had to go cannot be taken back one by one
+        try:
+            with collection_paused():
+                self._clock = learn_all(self._shared, self._users, given, self._clock)
+        except BaseException:
+            if saved is not None:
+                self._restore(*saved)
+            raise
 
     def _checked_position(self, position: int | None) -> int | None:
         if position is not None and (isinstance(position, bool) or not isinstance(position, int) or position >= 2**62):
@@ -489,7 +548,7 @@ class Recommender:
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Everything, as one JSON document and named arrays. Equal states behave equally for ever after."""
         document, arrays = self._shared.state()
-        document |= {"events": self._clock.events, "position": self._clock.position}
+        document |= {"events": self._clock.events, "position": self._clock.position, "time": self._clock.time}
         return document, arrays | {f"users.{name}": array for name, array in self._users.state().items()}
 
     @classmethod
@@ -503,11 +562,13 @@ class Recommender:
         return recommender
 
     def _restore(self, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        parts = parts_of(arrays, "model", "vocabulary", "catalogue", "users")
+        parts = parts_of(arrays, "model", "vocabulary", "catalogue", "users", "usage", "item_usage", "admissions")
         shared = SharedModel.from_state(document, parts)
         users = UserStates(shared.encoder, shared.catalogue)
+        time = document.get("time")
+        clock = Clock(int(document["position"]), int(document["events"]), None if time is None else float(time))
+        users.follow(shared.bounds, clock)
         users.restore(parts["users"])
-        clock = Clock(int(document["position"]), int(document["events"]))
         if (parts["catalogue"]["counted_at"] > clock.events).any():
             raise ValueError("a trend has a clock of the future")
         self._shared, self._users, self._clock = shared, users, clock

@@ -4,13 +4,15 @@ Every change happens in an order that can be taken back: what can be refused is 
 is admitted at once, and only an update that succeeded is committed.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coldstream.arrays import Flags, checked_columns
+from coldstream.arrays import Flags, Integers, checked_columns
+from coldstream.bounds import Bounds
 from coldstream.catalogue.catalogue import AdmittedItem, Catalogue, Layout, Savepoint
 from coldstream.catalogue.combinations import entries_of
 from coldstream.catalogue.learning import EventBatch, learn_event, learn_events
@@ -27,6 +29,7 @@ from coldstream.features.fields import Again, Follows, Together, Trend
 from coldstream.features.history import Features
 from coldstream.features.schema import SIDES, Schema
 from coldstream.features.sparse import Sparse, continued, sparse
+from coldstream.features.usage import Usage
 from coldstream.features.vocabulary import Vocabulary
 from coldstream.model.compiled import unchecked_entry
 from coldstream.model.factorization_machine import FactorizationMachine
@@ -55,8 +58,19 @@ class Transaction(NamedTuple):
 class SharedModel:
     """The encoder, the machine, the catalogue and the scorer. Takes only what was checked before, and keeps no clock."""
 
-    def __init__(self, schema: Schema, hyperparameters: Hyperparameters, seed: int, vocabulary: Vocabulary) -> None:
-        self.encoder = Encoder(schema, vocabulary)
+    def __init__(
+        self, schema: Schema, hyperparameters: Hyperparameters, seed: int, vocabulary: Vocabulary, bounds: Bounds
+    ) -> None:
+        self.encoder = Encoder(schema, vocabulary, bounds)
+        self.admissions = self.encoder.admissions
+        self.usage = Usage(bounds.half_life)
+        """How useful the columns are of those fields that are bounded."""
+        self.item_usage = Usage(bounds.half_life)
+        """How useful the items are, by slot, where some may have to go."""
+        self.gone: Counter[str] = Counter()
+        """What had to go so far, by what it was and why."""
+        self.pairs = 0
+        """How many neighbours items had when that was counted last."""
         self.machine = FactorizationMachine(hyperparameters, seed, vocabulary)
         self.machine.parameters.grow(0, len(vocabulary.fields))
         self._tell_linear_fields()
@@ -73,8 +87,14 @@ class SharedModel:
             trends_of(half_lives, columns[Trend]),
             neighbours_of(np.array(crossed, np.int32)),
         )
+        self.admissions.is_live = self.catalogue.__contains__
         self.scorer = scorer_of(self.machine, self.catalogue)
         self._draw_key = key_of(seed, "negatives")
+
+    @property
+    def bounds(self) -> Bounds:
+        """All bounds in use, but for those of fields."""
+        return self.admissions.bounds
 
     @property
     def hyperparameters(self) -> Hyperparameters:
@@ -83,32 +103,83 @@ class SharedModel:
 
     # Items, users' ids and fields come, change and go
 
-    def put_items(self, items: Iterable[DescribedItem], clock: Clock) -> None:
-        """Add items, or give them other attributes."""
-        encoder, admit = self.encoder, self.encoder.vocabulary.admit
-        id_field, keep = encoder.id_field("item"), encoder.history.last_item_features
-        put = []
-        for item, attributes, fields in items:
-            for own in fields:
-                if own.entries is None:
-                    own.entries = entries_of([(admit(own.field, value), weight) for value, weight in own.features])
-            id_column = -1 if id_field is None else admit(id_field, item)
-            put.append(AdmittedItem(item, id_column, fields, attributes, keep(item, attributes)))
-        self._start(clock)
-        self.catalogue.put_all(put, clock.events)
+    def put_items(
+        self, items: Sequence[DescribedItem], clock: Clock, is_due: Callable[[], bool], evict: Callable[[], None]
+    ) -> None:
+        """Add items, or give them other attributes, as if one by one; what is due to go does so in between."""
+        put: list[AdmittedItem] = []
+        for at, item in enumerate(items):
+            put.append(self._admitted(item))
+            self.admissions.commit()
+            if self._counts_items:
+                self._put_admitted(put, clock)
+                put = []
+            if is_due():
+                self._put_admitted(put, clock)
+                put = []
+                evict()
+                for own in (own for other in items[at + 1 :] for own in other.fields):
+                    own.entries = None  # its columns may stand for something else by now
+        self._put_admitted(put, clock)
         self.encoder.vocabulary.commit()
 
+    def _admitted(self, described: DescribedItem) -> AdmittedItem:
+        """An item whose features have columns, as far as they may come."""
+        item, attributes, fields = described
+        encoder, new = self.encoder, [own for own in fields if own.entries is None]
+        features = [(own.field, value, weight) for own in new for value, weight in own.features]
+        columns = iter(self.admissions.admit_all(features) if features else ())
+        kept: list[ItemAttribute] = []
+        for own in fields:
+            if own.entries is None:
+                given = [(next(columns), weight) for _, weight in own.features]
+                known = [(column, weight) for column, weight in given if column is not None]
+                if len(known) < len(given):  # another item may be luckier: what it shares with this one is not written on
+                    own = ItemAttribute(own.field, own.features)
+                own.entries = entries_of(known)
+            if own.entries:
+                kept.append(own)
+        id_field = encoder.id_field("item")
+        id_column = -1 if id_field is None else encoder.vocabulary.admit(id_field, item)
+        return AdmittedItem(item, id_column, kept, attributes, encoder.history.last_item_features(item, attributes))
+
+    def _put_admitted(self, items: Sequence[AdmittedItem], clock: Clock) -> None:
+        self._start(clock)
+        come = [one.item for one in items if one.item not in self.catalogue]
+        self.catalogue.put_all(items, clock.events)
+        self._begin_use(come, clock)
+
+    @property
+    def _counts_items(self) -> bool:
+        """Whether it matters after every item how many there are."""
+        return self.bounds.items is not None or self.bounds.memory is not None
+
+    def _begin_use(self, items: Iterable[str], clock: Clock) -> None:
+        """Items came."""
+        if self.bounds.items is not None:
+            self.item_usage.start(np.array(sorted(set(self.catalogue.slots(items))), np.int32), clock)
+
     def remove_item(self, item: str, clock: Clock) -> None:
-        """Take an item out and wipe its id column."""
+        """Take an item out and wipe its columns: of its id, and of histories that it stood in."""
         self.catalogue.remove(item, clock.events)
+        self.item_usage.forget([self.catalogue.slot(item)])
         self.release("item", item)
+        for field, limit in self.admissions.limits.items():
+            if limit.items and (column := self.encoder.vocabulary.find(field, item)) is not None:
+                self._wipe([column])
+                self.encoder.vocabulary.release(field, item)
         self.catalogue.settle()
 
     def release(self, side: str, name: str) -> None:
         """Wipe the id column of an item or a user, where there is one."""
         field = self.encoder.id_field(side)
         if field is not None and self.encoder.vocabulary.find(field, name) is not None:
-            self.machine.parameters.release([self.encoder.vocabulary.release(field, name)])
+            self._wipe([self.encoder.vocabulary.release(field, name)])
+
+    def release_columns(self, field: int, columns: Sequence[int]) -> None:
+        """Wipe columns of one field, and forget the values they stood for."""
+        self.encoder.vocabulary.release_all(field, columns)
+        self._wipe(columns)
 
     def release_values(self, columns: Iterable[int]) -> None:
         """Wipe columns of users' attributes and of contexts, and forget the values they stood for."""
@@ -117,23 +188,50 @@ class SharedModel:
             (field,), (value,) = vocabulary.fields_of(column, column + 1), vocabulary.values_of(column, column + 1)
             assert value is not None, f"column {column} stands for something"
             vocabulary.release(field, value)
-        self.machine.parameters.release(own)
+        self._wipe(own)
 
-    def admit(self, features: Features, clock: Clock) -> None:
-        """Let features in, for good."""
-        self.encoder.admit_columns(features)
+    def _wipe(self, columns: Sequence[int]) -> None:
+        self.usage.forget(columns)
+        self.machine.parameters.release(columns)
+
+    def unheld(self, field: int) -> Integers:
+        """The columns of a field of items that no item has any more, in ascending order."""
+        unheld = np.array(self.catalogue.unheld(), np.int32)
+        own: Integers = unheld[self.machine.parameters.rows.field[unheld] == field]
+        return own
+
+    def admit(self, features: Features) -> None:
+        """Let the features of one record in, for good. They have to be started before anything else happens."""
+        self.admissions.admit(features)
+        self.admissions.commit()
+
+    def start(self, clock: Clock) -> None:
+        """Start what was admitted."""
         self._start(clock)
         self.encoder.vocabulary.commit()
 
     def take_schema(self, schema: Schema, clock: Clock) -> None:
-        """Go on with a schema that has all fields there are, and perhaps more."""
+        """Go on with a schema that has all fields there are, and perhaps more, or bounds them otherwise."""
+        tracked = self.admissions.tracked
         self.encoder.take_schema(schema)
         self.machine.start(clock.position)
         self._tell_linear_fields()
+        self._track(tracked, clock)
         self.encoder.vocabulary.commit()
         self.catalogue.take_layout(Layout(*self.encoder.item_layout()))
         # New fields may ask for attributes of last items that nothing was kept of.
         self.catalogue.describe_again(self.encoder.history.last_item_features)
+
+    def take_bounds(self, bounds: Bounds, clock: Clock) -> None:
+        """Go on within other bounds."""
+        tracked, counted = self.admissions.tracked, self.bounds.items is not None
+        self.admissions.bounds = bounds
+        self.usage.take_half_life(bounds.half_life, clock)
+        self.item_usage.take_half_life(bounds.half_life, clock)
+        if not counted:
+            self._begin_use(self.catalogue.registered(), clock)
+        self.admissions.follow(self.encoder.schema)
+        self._track(tracked, clock)
 
     # One event
 
@@ -152,7 +250,7 @@ class SharedModel:
     def admit_columns(self, event: Event, features: Features, clock: Clock) -> tuple[list[int], list[float], int]:
         """The same as lists, of the features given and of the event's own."""
         features = features + self.encoder.describe_event(event.context, event.time)
-        columns = self.encoder.admit_columns(features)
+        columns, weights = self.admissions.admit(features)
         if event.item in self.catalogue:
             self._start(clock)
         else:
@@ -161,18 +259,59 @@ class SharedModel:
             self._start(clock)
             kept = self.encoder.history.last_item_features(event.item, {})
             self.catalogue.put(AdmittedItem(event.item, id_column, (), {}, kept), clock.events)
-        return columns, [weight for _, _, weight in features], self.catalogue.slot(event.item)
+            self._begin_use([event.item], clock)
+        return columns, weights, self.catalogue.slot(event.item)
+
+    def note_use(self, columns: Sequence[int] | Integers, slot: int, after: Clock) -> None:
+        """An event brought these columns, and chose an item."""
+        if self.bounds.items is not None:
+            self.item_usage.note(np.array([slot], np.int32), after)
+        if self.admissions.tracked:
+            used = np.asarray(columns, np.int32)
+            self.usage.note(used[self._is_tracked()[self.machine.parameters.rows.field[used]]], after)
+
+    def checkpoint_bounds(self) -> Callable[[], None]:
+        """What gives back all that bounds have to do with as it is now, but for the vocabulary and the parameters."""
+        undo_admissions, usage, gone = self.admissions.checkpoint(), self.usage.copy(), self.gone.copy()
+        undo_unheld, pairs = self.catalogue.checkpoint_unheld(), self.pairs
+
+        def undo() -> None:
+            undo_admissions()
+            undo_unheld()
+            self.usage, self.gone, self.pairs = usage, gone, pairs
+
+        return undo
+
+    def _is_tracked(self) -> NDArray[np.bool_]:
+        """By field, whether it matters how useful its values are."""
+        flags = np.zeros(len(self.encoder.vocabulary.fields), np.bool_)
+        flags[list(self.admissions.tracked)] = True
+        return flags
+
+    def _track(self, before: frozenset[int], clock: Clock) -> None:
+        """What became bounded counts as used now: nobody knows when it was."""
+        for field in self.admissions.tracked - before:
+            self.usage.start(self.encoder.vocabulary.listed(field), clock)
+
+    @property
+    def uncommitted(self) -> bool:
+        """Whether anything was admitted, or left out, since the last commit."""
+        return self.encoder.vocabulary.uncommitted or self.admissions.uncommitted
 
     def commit(self) -> None:
         """What was admitted stays."""
         self.encoder.vocabulary.commit()
+        self.admissions.commit()
         self.catalogue.settle()
 
     def rollback(self, transaction: Transaction, clock: Clock) -> None:
         """Take back what was admitted."""
         if transaction.savepoint is not None:
+            self.item_usage.forget([self.catalogue.slot(transaction.savepoint.item)])
             self.catalogue.undo(transaction.savepoint, clock.events)
-        self.machine.undo(self.encoder.return_to(transaction.schema))
+        freed = self.encoder.return_to(transaction.schema)
+        self.usage.forget(freed)
+        self.machine.undo(freed)
 
     def learn(self, x: Sparse, slot: int, history: UserHistory, clock: Clock) -> bool:
         """Contrast an event with drawn negatives, learn and count it; False, and nothing changed, where it diverged."""
@@ -212,7 +351,13 @@ class SharedModel:
         vocabulary = self.encoder.vocabulary.document()
         values, items = joined_texts(vocabulary.pop("column_value")), joined_texts(catalogue.pop("ids"))
         notes = joined_documents(zip(catalogue.pop("attributes"), catalogue.pop("notes"), strict=True))
+        admissions, sketches = self.admissions.state()
+        rows = self.machine.parameters.columns if self.admissions.tracked else 0
         document = {
+            "bounds": self.bounds.document(),
+            "admissions": admissions,
+            "pairs": self.pairs,
+            "gone": dict(sorted(self.gone.items())),
             "schema": self.encoder.schema.document(),
             "hyperparameters": self.hyperparameters.document(),
             "seed": self.machine.seed,
@@ -229,6 +374,8 @@ class SharedModel:
             "catalogue": catalogue_arrays
             | {"id": items[0], "id_length": items[1], "note": notes[0], "note_length": notes[1]},
         }
+        slots = 0 if self.bounds.items is None else len(self.catalogue.ids)
+        parts |= {"usage": self.usage.state(rows), "item_usage": self.item_usage.state(slots), "admissions": sketches}
         return document, {f"{part}.{name}": array for part, arrays in parts.items() for name, array in arrays.items()}
 
     @classmethod
@@ -239,6 +386,7 @@ class SharedModel:
             Hyperparameters.from_document(document["hyperparameters"]),
             document["seed"],
             _vocabulary(document["fields"], parts["vocabulary"]),
+            Bounds.from_document(document.get("bounds", {})),
         )
         shared.machine.restore(parts["model"])
         if shared.machine.parameters.columns != len(shared.encoder.vocabulary):
@@ -254,11 +402,27 @@ class SharedModel:
         if not len(set(catalogue["ids"])) == len(catalogue["ids"]) == len(notes):
             raise ValueError("an item is there twice, or has no attributes")
         shared.catalogue.restore(columns, has_ids, catalogue, own)
+        held = (number for number, limit in shared.admissions.limits.items() if limit.held)
+        id_field = shared.encoder.id_field("item")
+        shared.catalogue.find_unheld(
+            column for number in held if number != id_field for column in shared.encoder.vocabulary.columns(number)
+        )
+        shared.gone, shared.pairs = Counter(document.get("gone", {})), int(document.get("pairs", 0))
+        if "admissions" in document:
+            shared.admissions.restore(shared.encoder.schema, document["admissions"], parts["admissions"])
+            if shared.admissions.tracked:
+                shared.usage.restore(columns, parts["usage"])
+            if shared.bounds.items is not None:
+                shared.item_usage.restore(len(shared.catalogue.ids), parts["item_usage"])
         return shared
 
     def _start(self, clock: Clock) -> None:
-        if self.encoder.vocabulary.uncommitted:
-            self.machine.start(clock.position)
+        if not self.encoder.vocabulary.uncommitted:
+            return
+        tracked = self.admissions.tracked
+        started = [one.column for one in self.machine.start(clock.position) if one.field in tracked]
+        if started:
+            self.usage.start(np.array(started, np.int32), clock)
 
     def _tell_linear_fields(self) -> None:
         """Tell the machine which fields stay out of the interactions."""

@@ -61,7 +61,7 @@ def collected(shared: SharedModel, users: UserStates, events: Sequence[Event], e
     for event in events:  # in order: a context is what was known before its event
         clock = clock.at(None)
         batch.add(event, clock)
-        clock = clock.after()
+        clock = clock.after(event.time)
     items, machine = shared.catalogue.items, shared.machine
     machine.parameters.make_room(shared.most_touched(max(len(x.column) for x in batch.contexts)))
     # With the newcomers of before: the replay lets items in again, in time.
@@ -72,7 +72,7 @@ def collected(shared: SharedModel, users: UserStates, events: Sequence[Event], e
     key, n = key_of(machine.seed, "training"), len(events)
     orders = [shuffled(key_of(machine.seed, "epoch", str(start.position), str(epoch)), n) for epoch in range(epochs)]
     draws = [shared.draw(start.position + 1 + epoch * n)._replace(key=key) for epoch in range(epochs)]
-    crossed = count_in_order(shared.catalogue, encoded, slots, batch, came, orders, draws)
+    crossed = count_in_order(shared.catalogue, encoded, slots, batch, came, orders, draws, shared.bounds.seen)
     return Epochs(encoded, orders, draws, crossed, replay, clock)
 
 
@@ -96,9 +96,11 @@ class _Collected:
         state = users.of(event.user)
         if event.user not in self._numbers:
             self._numbers[event.user] = len(self.before)
-            self.before.append(Seen(*state.seen.distinct()))
+            self.before.append(state.seen.own_copy())
         x, slot = shared.admit_event(event, None, users.features(event.user), clock)
         shared.commit()
+        shared.note_use(x.column, slot, clock.after(event.time))
+        users.note_use(event.user, clock.after(event.time))
         self.contexts.append(x)
         self.slots.append(slot)
         self.users.append(self._numbers[event.user])
@@ -164,6 +166,7 @@ def count_in_order(
     came: Flags,
     orders: Sequence[Integers],
     draws: Sequence[NegativeDraw],
+    most_seen: int | None,
 ) -> list[CrossFeatures]:
     """Count a batch in order of time; for each epoch, its candidates' cross features by then.
 
@@ -187,7 +190,7 @@ def count_in_order(
                 found[epoch].add(*_cross_features_before(items, own, position, excluded, history))
             count_neighbours(items.neighbours, choices, slot, recent)
         choices[slot] += 1
-        seen.add(slot)
+        seen.add(slot, most_seen)
     return [own.all(len(slots)) for own in found]
 
 

@@ -12,15 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coldstream.arrays import Integers, grown
+from coldstream.bounds import Bounds
 from coldstream.catalogue.catalogue import Catalogue
 from coldstream.catalogue.shapes import UserHistory
+from coldstream.costs import attributes_cost, text_cost
+from coldstream.events.clock import Clock
 from coldstream.events.event import Event
 from coldstream.features.encoded_user import EncodedUser
 from coldstream.features.encoder import Encoder
 from coldstream.features.history import Features, LastItemFeatures, RecentHistory
 from coldstream.features.sparse import Sparse
-from coldstream.packed_user import NOTHING, UserParts, check_all, distinct, packed, unpacked
+from coldstream.packed_user import NOTHING, UserParts, check_all, packed, unpacked
 from coldstream.ragged import blobs, joined, joined_texts, texts
+from coldstream.user_use import UserUse
 
 MOST_UNPACKED = 10_000
 """Users who are kept unpacked: those who came last. To unpack one takes microseconds, to keep one takes two kilobytes."""
@@ -32,39 +36,49 @@ _NONE = np.zeros(0, np.int32)
 
 
 class Seen:
-    """The slots of the items that a user had, and how often, in arrays that kernels can read.
+    """The slots of the items that a user had, each once and the latest at the end, and how often, as kernels read them."""
 
-    A repeat is an entry of its own until room runs out; then entries of one slot become one.
-    """
-
-    __slots__ = ("_count", "_slots", "_times")
+    __slots__ = ("_end", "_first", "_slots", "_times")
 
     def __init__(self, slots: Integers | None = None, times: Integers | None = None) -> None:
         self._slots = _NONE if slots is None else slots
         self._times = _NONE if times is None else times
-        self._count = len(self._slots)
+        self._first, self._end = 0, len(self._slots)
 
-    def add(self, slot: int) -> None:
-        """One more."""
-        if self._count == len(self._slots):
-            slots, times = self.distinct()
-            self._count = len(slots)
-            self._slots, self._times = grown(slots, self._count + 1), grown(times, self._count + 1)
-        self._slots[self._count], self._times[self._count] = slot, 1
-        self._count += 1
+    def __len__(self) -> int:
+        return self._end - self._first
+
+    def add(self, slot: int, most: int | None) -> None:
+        """One more; of more than so many, the one that was had longest ago is forgotten."""
+        often, before = 1, np.flatnonzero(self.slots() == slot)
+        if len(before):
+            often += int(self.times()[before[0]])
+            slots, times = np.delete(self.slots(), before), np.delete(self.times(), before)
+            self._move(slots, times)
+        elif most is not None and len(self) >= most:
+            self._first += 1 + len(self) - most
+        if self._end == len(self._slots):
+            self._move(self.slots(), self.times())
+        self._slots[self._end], self._times[self._end] = slot, often
+        self._end += 1
+
+    def _move(self, slots: Integers, times: Integers) -> None:
+        """Go on in arrays of its own, with room for more: whoever reads the old ones finds them as they were."""
+        count = len(slots)
+        self._slots, self._times = (grown(own, count + 1) for own in (slots, times))
+        self._first, self._end = 0, count
 
     def slots(self) -> Integers:
-        """All of them, some perhaps in several entries, to be read only."""
-        return self._slots[: self._count]
+        """All of them, to be read only."""
+        return self._slots[self._first : self._end]
 
     def times(self) -> Integers:
-        """How often each entry of `slots` counts, to be read only."""
-        return self._times[: self._count]
+        """How often the user had each of `slots`, to be read only."""
+        return self._times[self._first : self._end]
 
-    def distinct(self) -> tuple[Integers, Integers]:
-        """All of them once, in ascending order, and how often each."""
-        slots, times = distinct(self.slots(), self.times())
-        return np.array(slots, np.int32), np.array(times, np.int32)
+    def own_copy(self) -> "Seen":
+        """The same as it is now, to go on with besides this one."""
+        return Seen(self.slots().copy(), self.times().copy())
 
 
 class UserState:
@@ -92,6 +106,12 @@ class UserStates:
         self._encoder, self._catalogue = encoder, catalogue
         self._packed: dict[str, bytes] = {}  # everybody, in order of registration
         self._unpacked: OrderedDict[str, UserState] = OrderedDict()  # some of them; whoever came last is at the end
+        self.use: UserUse | None = None
+        """How useful users are, where some may have to go."""
+        self.seen = 0
+        """How many items all users had, as far as it is remembered."""
+        self.weight = 0
+        """What ids and attributes weigh, in bytes."""
 
     def __len__(self) -> int:
         return len(self._packed)
@@ -119,22 +139,58 @@ class UserStates:
         """Add a user, or give one other attributes."""
         if not attributes and user not in self._packed:
             self._packed[user] = NOTHING
+            self.weight += text_cost(user)
             return
         before = self._find(user)
         recent, seen = (RecentHistory(), Seen()) if before is None else (before.recent, before.seen)
+        self.weight += attributes_cost(attributes)
+        self.weight += text_cost(user) if before is None else -attributes_cost(before.attributes)
         self._change(user, UserState(attributes, features, recent, seen))
 
     def forget(self, user: str) -> None:
         """Drop a user."""
+        state = self[user]
+        self.seen -= len(state.seen)
+        self.weight -= text_cost(user) + attributes_cost(state.attributes)
         del self._packed[user]
         self._unpacked.pop(user, None)
+        if self.use is not None:
+            self.use.forget(user)
+
+    def note_use(self, user: str, clock: Clock) -> None:
+        """An event of a user."""
+        if self.use is not None:
+            self.use.note(user, clock)
+
+    def note_put(self, user: str, clock: Clock) -> None:
+        """A user was put."""
+        if self.use is not None:
+            (self.use.note if user in self.use else self.use.come)(user, clock)
+
+    def follow(self, bounds: Bounds, clock: Clock) -> None:
+        """Begin to tell how useful users are, or stop it, as bounds ask for it. Those who are there came now, as it were."""
+        if bounds.users is None and bounds.expire_users is None and bounds.memory is None:
+            self.use = None
+        elif self.use is None:
+            self.use = UserUse(bounds.half_life)
+            for user in self._packed:
+                self.use.come(user, clock)
+        else:
+            self.use.usage.take_half_life(bounds.half_life, clock)
 
     def checkpoint(self, users: Iterable[str]) -> Callable[[], None]:
         """What gives some users back what they are now."""
         kept = {user: self._packed_now(user) for user in users if user in self._packed}
         unknown = [user for user in users if user not in self._packed]
+        counts, use = (self.seen, self.weight), None if self.use is None else self.use.copy()
+        # Where users may have to go, it may be anybody.
+        everybody = None if use is None else {user: self._packed_now(user) for user in self._packed}
 
         def undo() -> None:
+            (self.seen, self.weight), self.use = counts, use
+            if everybody is not None:
+                self._packed = everybody
+                self._unpacked.clear()
             for user in unknown:
                 self._packed.pop(user, None)
                 self._unpacked.pop(user, None)
@@ -149,9 +205,12 @@ class UserStates:
         state = self._find(event.user)
         if state is None:
             state = UserState({}, self._encoder.describe_user(event.user, {}), RecentHistory(), Seen())
+            self.weight += text_cost(event.user)
         last_item: LastItemFeatures = self._catalogue.last_item_features[slot]
         state.recent = self._encoder.history.after(state.recent, event.item, last_item, event.time)
-        state.seen.add(slot)
+        before = len(state.seen)
+        state.seen.add(slot, self._encoder.admissions.bounds.seen)
+        self.seen += len(state.seen) - before
         self._change(event.user, state)
 
     def _change(self, user: str, state: UserState) -> None:
@@ -264,13 +323,19 @@ class UserStates:
         """All users in order of registration, as ragged arrays: their ids, and what is known of each."""
         ids, ids_length = joined_texts(self._packed)
         users, users_length = joined([self._packed_now(user) for user in self._packed])
-        return {"id": ids, "id_length": ids_length, "user": users, "user_length": users_length}
+        use = {} if self.use is None else self.use.state(self._packed)
+        own: dict[str, NDArray[Any]] = {"id": ids, "id_length": ids_length, "user": users, "user_length": users_length}
+        return own | {f"use.{name}": array for name, array in use.items()}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """The inverse of `state`, into no users. All of them stay packed."""
         content, length = arrays["user"], arrays["user_length"]
-        check_all(content, length, len(self._catalogue.ids))
+        self.seen, self.weight = check_all(content, length, len(self._catalogue.ids))
         ids = texts(arrays["id"], arrays["id_length"])
+        self.weight += sum(map(text_cost, ids))
         self._packed = dict(zip(ids, blobs(content, length), strict=True))
         if len(self._packed) < len(ids):
             raise ValueError("a user is there twice")
+        if self.use is not None:
+            use = {name.removeprefix("use."): array for name, array in arrays.items() if name.startswith("use.")}
+            self.use.restore(ids, use)

@@ -46,7 +46,7 @@ def test_somebody_watches_tries_and_sees_the_service_go(demo: Demo, chromium: Br
     expect(page.get_by_test_id("recall-chart")).to_have_class(re.compile("drawn"))
     wait_for_events(page, drawn(page) + 100)
     expect(page.get_by_test_id("verdict")).to_have_attribute("data-state", re.compile("ahead|early|behind"))
-    for tile in ("events", "recommendations", "latency", "features", "model", "audience", "position", "snapshot"):
+    for tile in ("events", "recommendations", "latency", "features", "model", "bounds", "audience", "position", "snapshot"):
         expect(page.get_by_test_id(f"tile-{tile}")).to_contain_text(re.compile(r"\w"))
 
     page.get_by_test_id("invent").click()

@@ -253,10 +253,9 @@ def test_what_a_user_chose_is_counted_for_the_user() -> None:
 def test_counts_of_a_user_survive_that_room_runs_out() -> None:
     seen, twin = Seen(), Counter()
     for n in range(300):
-        seen.add(n * n % 7)
+        seen.add(n * n % 7, None)
         twin[n * n % 7] += 1
-        slots, times = seen.distinct()
-        assert dict(zip(slots.tolist(), times.tolist(), strict=True)) == twin
+        assert dict(zip(seen.slots().tolist(), seen.times().tolist(), strict=True)) == twin
 
 
 def test_favourites_come_again() -> None:

@@ -16,6 +16,7 @@ from coldstream.catalogue.neighbours import state as neighbours_state
 from coldstream.catalogue.scan_order import ScanOrder
 from coldstream.catalogue.shapes import Items, Neighbours, ScanRows, Trends, UserHistory
 from coldstream.catalogue.trends import enter, enter_all, leave, value_at
+from coldstream.costs import attributes_cost, text_cost
 from coldstream.features.encoder import ItemAttribute
 from coldstream.features.history import LastItemFeatures
 from coldstream.features.sparse import Sparse
@@ -65,6 +66,8 @@ class Catalogue:
         self.last_item_features: list[LastItemFeatures] = []
         self.arrivals = 0
         """How many items ever came."""
+        self.weight = 0
+        """What the ids and the attributes weigh, in bytes."""
         self.changes = 0
         """How often items came, changed or went: as long as it is the same, so are all that a scan reads but trends."""
         self._slots: dict[str, int] = {}
@@ -144,6 +147,7 @@ class Catalogue:
         new = [one.item for one in items if one.item not in known]
         self._slots.update(zip(new, range(len(self.ids), len(self.ids) + len(new)), strict=True))
         self.ids += new
+        self.weight += sum(map(text_cost, new))
         self.attributes += [_NO_ATTRIBUTES] * len(new)
         self.last_item_features += [()] * len(new)
         self._make_room_for_slots(len(self.ids))
@@ -163,6 +167,7 @@ class Catalogue:
                     own.combination = combination[place][at] = table.take_again(own.combination, own.entries)
         for slot, one in zip(slots.tolist(), items, strict=True):
             self.attributes[slot], self.last_item_features[slot] = one.attributes, one.last_item_features
+            self.weight += attributes_cost(one.attributes)
         self._number_column[:] = number_column
         for place, numbers in enumerate(combination):
             rows.combination[place, first:last] = numbers
@@ -193,6 +198,7 @@ class Catalogue:
             self._live.add(item)
             self.arrivals += 1
             _enter(self._trends, order.rows, position, clock)
+        self.weight += attributes_cost(attributes) - attributes_cost(self.attributes[slot])
         self.attributes[slot], self.last_item_features[slot] = attributes, last_item_features
         self._describe(position, fields)
         self.changes += 1
@@ -209,6 +215,7 @@ class Catalogue:
         self._order.remove(slot)
         self._choices[slot] = -1
         self._live.remove(item)
+        self.weight -= attributes_cost(self.attributes[slot])
         self.attributes[slot], self.last_item_features[slot] = {}, ()
         self.changes += 1
         self._items = None
@@ -231,7 +238,7 @@ class Catalogue:
         if savepoint.registered_at is not None:
             self._registered_at[self._slots[item]] = savepoint.registered_at
         else:
-            self.ids.pop()
+            self.weight -= text_cost(self.ids.pop())
             self.attributes.pop()
             self.last_item_features.pop()
             del self._slots[item]
@@ -239,6 +246,7 @@ class Catalogue:
     def checkpoint(self) -> Callable[[], None]:
         """What undoes all puts of items without attributes, and all counts, from now on."""
         slots, live, arrivals, disorder = len(self.ids), len(self), self.arrivals, self._order.out_of_order
+        weight = self.weight
         rows: list[NDArray[Any]] = [own[..., :live].copy() for own in self._order.rows]
         position = self._order.position.copy()
         counts, live_ids = copies(self, ("_choices", "_registered_at"), slots), set(self._live)
@@ -257,6 +265,7 @@ class Catalogue:
             self._order.position[: len(position)] = position
             self._order.count, self._order.out_of_order, self.arrivals = live, disorder, arrivals
             write_back(self, counts)
+            self.weight = weight
             self._choices[slots:] = -1
             self._live = live_ids
             write_back(self._trends, trends)
@@ -350,6 +359,24 @@ class Catalogue:
         counted = len(self._trends.rate) + len(self._neighbours.column)
         return 1 + len(self._layout.categories) * self._combinations.longest + len(self._layout.numbers) + counted
 
+    def unheld(self) -> list[int]:
+        """The columns of values that items had and none has any more, in ascending order."""
+        return sorted(self._combinations.unheld)
+
+    def checkpoint_unheld(self) -> Callable[[], None]:
+        """What gives these back as they are now."""
+        table, saved = self._combinations, dict(self._combinations.unheld)
+
+        def undo() -> None:
+            table.unheld = saved
+
+        return undo
+
+    def forget_unheld(self, columns: Iterable[int]) -> None:
+        """Columns that were unheld stand for nothing now."""
+        for column in columns:
+            del self._combinations.unheld[column]
+
     def holding(self, wanted: Mapping[int, Collection[int]]) -> Flags:
         """Per slot, whether the item is live and has, in every field of categories that is given, any of its columns."""
         held = np.zeros(len(self.ids), np.uint8)
@@ -364,6 +391,10 @@ class Catalogue:
             positions = positions[some[self._order.rows.combination[place, positions]]]
         held[self.live()[positions]] = 1
         return held
+
+    def pairs(self) -> int:
+        """How many neighbours all items have together."""
+        return int(self._neighbours.length[: len(self.ids)].sum())
 
     # For snapshots
 
@@ -391,6 +422,10 @@ class Catalogue:
             "prior": self._trends.prior.copy(),
             **neighbours_state(self._neighbours, slots),
         }
+
+    def find_unheld(self, columns: Iterable[int]) -> None:
+        """Find out again which of the columns of items' categories no item has."""
+        self._combinations.find_unheld(columns)
 
     def restore(self, columns: int, has_ids: bool, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         """The inverse of `state`, into an empty catalogue over so many columns, where items have id columns or none has."""
@@ -424,6 +459,7 @@ class Catalogue:
         self._live = {self.ids[number] for number in slot.tolist()}
         self.attributes = [{name: frozen(raw) for name, raw in a.items()} for a in document["attributes"]]
         self.last_item_features = [tuple((field, v, weight) for field, v, weight in note) for note in document["notes"]]
+        self.weight += sum(map(attributes_cost, self.attributes))
         self.arrivals = document["arrivals"]
         for name in ("unchosen_total", "newcomers", "prior"):
             source, own = arrays[name], getattr(self._trends, name)
@@ -451,6 +487,7 @@ class Catalogue:
     def _new_slot(self, item: str) -> int:
         slot = self._slots[item] = len(self.ids)
         self.ids.append(item)
+        self.weight += text_cost(item)
         self.attributes.append(_NO_ATTRIBUTES)
         self.last_item_features.append(())
         self._make_room_for_slots(slot + 1)

@@ -4,7 +4,7 @@ Items that share a combination share its part of the score, which is then worked
 """
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -32,6 +32,8 @@ class CombinationTable:
         self._holders: list[int] = [0]
         self._free: list[int] = []  # heaps: the lowest number is given out first
         self._places: dict[int, int] = {}  # column → feature
+        self.unheld: dict[int, None] = {}
+        """The columns that combinations had and none has any more."""
         self._uses: list[int] = []
         self._free_places: list[int] = []
         self._used = 0
@@ -68,6 +70,7 @@ class CombinationTable:
             self._uses[place] -= 1
             if not self._uses[place]:
                 del self._places[column]
+                self.unheld[column] = None
                 heapq.heappush(self._free_places, place)
         heapq.heappush(self._free, number)
         self._length[number] = 0
@@ -99,6 +102,10 @@ class CombinationTable:
         numbers: Integers = held[np.searchsorted(found, start) < np.searchsorted(found, end)].astype(np.int32)
         return numbers
 
+    def find_unheld(self, columns: Iterable[int]) -> None:
+        """Find out again which of the columns that were ever taken no combination has."""
+        self.unheld = {column: None for column in columns if column not in self._places}
+
     def _append(self) -> int:
         self._entries.append(())
         self._holders.append(0)
@@ -123,6 +130,7 @@ class CombinationTable:
                 self._uses.append(0)
                 self._column = grown(self._column, place + 1)
             self._places[column], self._column[place] = place, column
+            self.unheld.pop(column, None)
         return place
 
     def _write(self, number: int, entries: Entries) -> None:

@@ -9,8 +9,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 from coldstream.arrays import plain
+from coldstream.bounds import Bounds
 from coldstream.errors import InvalidInput, shown
 from coldstream.events.event import checked_names, checked_text
+from coldstream.features.admissions import Admissions
 from coldstream.features.encoded_user import EncodedUser
 from coldstream.features.fields import (
     TIME_PARTS,
@@ -30,6 +32,8 @@ from coldstream.features.history import Features, HistoryFields
 from coldstream.features.schema import SIDES, Schema
 from coldstream.features.sparse import Sparse, continued, sparse
 from coldstream.features.vocabulary import Vocabulary
+
+UNBOUNDED = Bounds.none()
 
 
 class ItemAttribute:
@@ -53,9 +57,10 @@ ItemMemo: TypeAlias = dict[int, dict[Any, ItemAttribute]]
 class Encoder:
     """A schema in use: it knows the fields' numbers and the vocabulary, and follows a context that stays open."""
 
-    def __init__(self, schema: Schema, vocabulary: Vocabulary | None = None) -> None:
+    def __init__(self, schema: Schema, vocabulary: Vocabulary | None = None, bounds: Bounds = UNBOUNDED) -> None:
         self.schema = schema
         self.vocabulary = Vocabulary() if vocabulary is None else vocabulary
+        self.admissions = Admissions(self.vocabulary, bounds)
         for side in SIDES:
             for field in getattr(schema, side):
                 self.vocabulary.admit_field(f"{side}.{field.name}")
@@ -64,6 +69,7 @@ class Encoder:
 
     def _follow(self, schema: Schema) -> None:
         self.schema = schema
+        self.admissions.follow(schema)
         number = {name: n for n, name in enumerate(self.vocabulary.fields)}
         self._context_fields = {f.name: number[f"context.{f.name}"] for f in schema.context}
         self.history = HistoryFields(schema, self._context_fields)
@@ -138,11 +144,13 @@ class Encoder:
         return features
 
     def describe_event(self, context: Mapping[str, Any], time: float | None) -> Features:
-        """The same for an event that is going to be learned: what nobody declared is taken up first."""
-        new = self.undeclared(context) if context else []
+        """The same for an event that is going to be learned: what nobody declared is taken up first, as far as it may."""
+        asked = self.undeclared(context) if context else []
         features = self.describe_context(context, time)
-        if new:  # after all of it was found to be sound, and described once: new fields stand behind the others
+        if asked:  # after all of it was found to be sound, and described once: new fields stand behind the others
+            new = asked[: self.admissions.room_for_fields(0)]
             names = [field.name for field in new]
+            self.admissions.take_fields(names, len(asked) - len(new))
             self.take_schema(self.schema.with_context(*new))
             fields = {name: self._context[name] for name in names}
             features += _described("context", fields, {name: context[name] for name in names})
@@ -170,12 +178,8 @@ class Encoder:
         return [(numbers.index(f"item.{f.name}"), "") for f in self.schema.item if isinstance(f, kind)]
 
     def admit(self, features: Features) -> Sparse:
-        """The sparse vector of named features; what is new gets a column."""
-        return sparse(self.admit_columns(features), [weight for _, _, weight in features])
-
-    def admit_columns(self, features: Features) -> list[int]:
-        """The columns of named features; what is new gets one."""
-        return self.vocabulary.admit_all(features)
+        """The sparse vector of one record's features; what is new gets a column, within bounds."""
+        return sparse(*self.admissions.admit(features))
 
     def encode(self, features: Features) -> Sparse:
         """The sparse vector of named features; what is unknown is left out."""
@@ -213,7 +217,7 @@ class Encoder:
         rest = {name: raw for name, raw in context.items() if name not in awaited}
         new = self.undeclared(rest)
         self.describe_context(rest, None)
-        return {field.name: field for field in new}
+        return {field.name: field for field in new[: self.admissions.room_for_fields(len(coming))]}
 
     def take_schema(self, schema: Schema) -> None:
         """Follow a schema that has all fields there are, and perhaps more."""
@@ -229,6 +233,7 @@ class Encoder:
     def return_to(self, schema: Schema) -> list[int]:
         """Take back all that was admitted since the last commit, fields included; the columns that are free again."""
         freed = self.vocabulary.rollback()
+        self.admissions.rollback()
         if schema is not self.schema:
             self._follow(schema)
         return freed

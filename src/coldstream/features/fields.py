@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any, ClassVar, TypeAlias
 
 from coldstream.arrays import plain
+from coldstream.bounds import AGES, Age, is_age
 from coldstream.errors import InvalidInput, InvalidSchema, shown
 from coldstream.events.event import checked_text
 
@@ -16,6 +17,12 @@ Named: TypeAlias = list[tuple[str, float]]
 
 LARGEST = 1e9
 """No feature may weigh more than this; squares of it still fit where scores are summed."""
+
+MOST_COUNTED = 255
+"""As far as the sketch in front of a field counts."""
+
+BOUNDS = ("most", "admit_after", "expire")
+"""The options of a field that bound it, and that may change while it is in use."""
 
 
 def weekday(time: float) -> str:
@@ -63,8 +70,30 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Id(Field):
-    """The id itself: one feature per user or per item."""
+class ManyValued(Field):
+    """A field that may have any number of values, and what bounds it.
+
+    Past `most` values the least useful goes. A value is admitted when it comes for the time number `admit_after`. It goes
+    when nobody has used it for so long as `expire` says: a number of events, or a time such as "30d".
+    """
+
+    most: int | None = field(default=None, kw_only=True)
+    admit_after: int = field(default=1, kw_only=True)
+    expire: Age = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        Field.__post_init__(self)
+        for option in ("most", "admit_after", "expire"):
+            object.__setattr__(self, option, plain(getattr(self, option)))
+        self._require("most", self.most, self.most is None or _is_count(self.most, 2**31), "a whole number from 1 on")
+        few = _is_count(self.admit_after, MOST_COUNTED + 1)
+        self._require("admit_after", self.admit_after, few, f"a whole number from 1 to {MOST_COUNTED}")
+        self._require("expire", self.expire, is_age(self.expire), AGES)
+
+
+@dataclass(frozen=True, slots=True)
+class Id(ManyValued):
+    """The id itself: one feature per user or per item. Ids of items go with their items, and have no bounds of their own."""
 
     kind = "id"
     sides = ("user", "item")
@@ -72,7 +101,7 @@ class Id(Field):
 
 
 @dataclass(frozen=True, slots=True)
-class Category(Field):
+class Category(ManyValued):
     """One of many values: a string, a whole number or a truth value."""
 
     kind = "category"
@@ -83,7 +112,7 @@ class Category(Field):
 
 
 @dataclass(frozen=True, slots=True)
-class Categories(Field):
+class Categories(ManyValued):
     """Any number of values at once. With `normalize`, n values weigh 1/√n each, whatever their number."""
 
     kind = "set"
@@ -91,7 +120,7 @@ class Categories(Field):
     normalize: bool = False
 
     def __post_init__(self) -> None:
-        Field.__post_init__(self)
+        ManyValued.__post_init__(self)
         self._require("normalize", self.normalize, isinstance(self.normalize, bool), "true or false")
 
     def features(self, owner: str, raw: Any) -> Named:
@@ -172,7 +201,7 @@ class LastTimePart(TimePart):
 
 
 @dataclass(frozen=True, slots=True)
-class LastItem(Field):
+class LastItem(ManyValued):
     """The item of the user's previous event."""
 
     kind = "last_item"
@@ -181,7 +210,7 @@ class LastItem(Field):
 
 
 @dataclass(frozen=True, slots=True)
-class LastItems(Field):
+class LastItems(ManyValued):
     """The items of the user's previous `length` events; n of them weigh 1/√n each."""
 
     kind = "last_items"
@@ -190,13 +219,13 @@ class LastItems(Field):
     length: int = 10
 
     def __post_init__(self) -> None:
-        Field.__post_init__(self)
+        ManyValued.__post_init__(self)
         object.__setattr__(self, "length", plain(self.length))
         self._require("length", self.length, _is_length(self.length), "a whole number from 1 to 1000")
 
 
 @dataclass(frozen=True, slots=True)
-class LastAttribute(Field):
+class LastAttribute(ManyValued):
     """An attribute of the item of the user's previous event, as it was then: "last rated genre". `of` names it."""
 
     kind = "last_attribute"
@@ -204,7 +233,7 @@ class LastAttribute(Field):
     of: str = ""
 
     def __post_init__(self) -> None:
-        Field.__post_init__(self)
+        ManyValued.__post_init__(self)
         self._require("of", self.of, isinstance(self.of, str) and bool(self.of), "the name of an item attribute")
 
 
@@ -293,6 +322,10 @@ def _rising(values: tuple[Any, ...]) -> bool:
 
 def _as_tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
+
+
+def _is_count(value: object, end: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 < value < end
 
 
 def _is_length(value: object) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 from coldstream.errors import InvalidSchema, shown
 from coldstream.features.fields import (
+    BOUNDS,
     HISTORY_KINDS,
     KINDS,
     Again,
@@ -20,6 +21,7 @@ from coldstream.features.fields import (
     LastAttribute,
     LastItem,
     LastItems,
+    ManyValued,
     Together,
     Trend,
 )
@@ -142,7 +144,7 @@ def _with_added(side: str, used: Sequence[Field], declared: Sequence[Field]) -> 
     known = {field.name: field for field in used}
     added = [field for field in declared if field.name not in known]
     for field in declared:
-        if field.name in known and known[field.name] != field:
+        if field.name in known and _unbounded(known[field.name]) != _unbounded(field):
             before, after = known[field.name].document(), field.document()
             message = f"{side} field {field.name!r} cannot change from {before} to {after}, because it was learned so"
             raise InvalidSchema(f"{message}; give the new one another name")
@@ -150,7 +152,13 @@ def _with_added(side: str, used: Sequence[Field], declared: Sequence[Field]) -> 
         if isinstance(field, Id | Trend | CrossFeature):
             message = f"{side} field {field.name!r} of kind {field.kind!r} cannot be added to what was learned without it"
             raise InvalidSchema(f"{message}; start anew in an empty store")
-    return (*used, *added)
+    given = {field.name: field for field in declared}
+    return (*(given.get(field.name, field) for field in used), *added)
+
+
+def _unbounded(field: Field) -> Field:
+    """A field without its bounds, which may change while it is in use."""
+    return replace(field, most=None, admit_after=1, expire=None) if isinstance(field, ManyValued) else field
 
 
 def _checked_side(side: str, declared: Any) -> tuple[Field, ...]:
@@ -165,11 +173,23 @@ def _checked_side(side: str, declared: Any) -> tuple[Field, ...]:
             raise InvalidSchema(f"field {field.name!r}: kind {field.kind!r} belongs to {places}, got it on the {side} side")
         if field.name in checked:
             raise InvalidSchema(f"schema: duplicate field {field.name!r} on the {side} side; rename one of the two")
+        if side == "item" and isinstance(field, ManyValued):
+            _check_item_bounds(field)
         checked[field.name] = field
     for single in (Id, Follows, Together, Again):
         if sum(isinstance(field, single) for field in checked.values()) > 1:
             raise InvalidSchema(f"schema: the {side} side has more than one field of kind {single.kind!r}; keep one")
     return tuple(checked.values())
+
+
+def _check_item_bounds(field: ManyValued) -> None:
+    """Refuse bounds that an item's field cannot have: what an item has stays as long as the item."""
+    default = _unbounded(field)
+    for option in BOUNDS if isinstance(field, Id) else BOUNDS[1:]:
+        if (given := getattr(field, option)) != getattr(default, option):
+            remedy = "bound items" if isinstance(field, Id) else "only most bounds it"
+            message = f"field {field.name!r}: {option} cannot bound what items have, got {shown(given)}"
+            raise InvalidSchema(f"{message}; {remedy}")
 
 
 def _fields_of(side: str, table: Any) -> list[Field]:

@@ -4,7 +4,12 @@ import heapq
 from array import array
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from coldstream.arrays import Integers
+from coldstream.costs import text_cost
 
 
 class Admission(NamedTuple):
@@ -17,6 +22,14 @@ class Admission(NamedTuple):
     """Whether the column was added at the end, and not a gap that was filled."""
 
 
+class Released(NamedTuple):
+    """A column that was given back since the last commit."""
+
+    column: int
+    field: int
+    value: str
+
+
 class Vocabulary:
     """Fields, their values, and the column of each. What was admitted since the last `commit` can be taken back."""
 
@@ -24,7 +37,9 @@ class Vocabulary:
         self.fields: list[str] = []
         self.release_count = 0
         """How often a feature has lost its column: as long as it is the same, columns once found stand for the same."""
-        self._uncommitted: list[Admission] = []
+        self.text = 0
+        """What the texts of all values weigh that have a column, in bytes."""
+        self._uncommitted: list[Admission | Released] = []
         self._started = 0
         self._columns: list[dict[str, int]] = []
         self._listed: list[array[int]] = []  # by field, its columns in ascending order, which a snapshot keeps
@@ -72,15 +87,9 @@ class Vocabulary:
             self._field_of[column], self._value_of[column] = field, value
             insort(self._listed[field], column)
         self._columns[field][value] = column
+        self.text += text_cost(value)
         self._uncommitted.append(Admission(column, field, value, appended))
         return column
-
-    def admit_all(self, features: Sequence[tuple[int, str, float]]) -> list[int]:
-        """The columns of features, new or known; what they weigh does not matter."""
-        columns = self.find_all(features)
-        if None in columns:
-            return [self.admit(field, value) for field, value, _ in features]
-        return cast(list[int], columns)
 
     def find(self, field: int, value: str) -> int | None:
         """The column of a known feature."""
@@ -109,6 +118,10 @@ class Vocabulary:
         """How many values of a field have a column."""
         return len(self._columns[field])
 
+    def listed(self, field: int) -> Integers:
+        """All columns of a field, in ascending order, in an array of its own."""
+        return np.array(self._listed[field], np.int32)
+
     def columns(self, field: int, first: int = 0) -> Iterator[int]:
         """The columns of a field, from one on, in ascending order."""
         listed = self._listed[field]
@@ -132,18 +145,43 @@ class Vocabulary:
         heapq.heappush(self._gaps, column)
         return column
 
+    def release_all(self, field: int, columns: Sequence[int]) -> None:
+        """Give several columns of a field back in one go. Until the next commit it can be taken back."""
+        gone = set(columns)
+        for column in columns:
+            value = self._value_of[column]
+            assert value is not None, f"column {column} stands for something"
+            del self._columns[field][value]
+            self._wipe(column, value)
+            heapq.heappush(self._gaps, column)
+            self._uncommitted.append(Released(column, field, value))
+        self._listed[field] = array("i", [column for column in self._listed[field] if column not in gone])
+
     def _vacate(self, field: int, value: str) -> int:
         column, listed = self._columns[field].pop(value), self._listed[field]
         del listed[bisect_left(listed, column)]
-        self.release_count += 1
-        self._field_of[column], self._value_of[column] = -1, None
+        self._wipe(column, value)
         return column
+
+    def _wipe(self, column: int, value: str) -> None:
+        self.release_count += 1
+        self.text -= text_cost(value)
+        self._field_of[column], self._value_of[column] = -1, None
+
+    def _return(self, column: int, field: int, value: str) -> None:
+        """Take back that a column was released."""
+        self._gaps.remove(column)
+        heapq.heapify(self._gaps)
+        self._field_of[column], self._value_of[column] = field, value
+        insort(self._listed[field], column)
+        self._columns[field][value] = column
+        self.text += text_cost(value)
 
     # What is new
 
     def unstarted(self) -> list[Admission]:
         """What was admitted since this was asked last, for whoever keeps something per column."""
-        new = self._uncommitted[self._started :]
+        new = [one for one in self._uncommitted[self._started :] if isinstance(one, Admission)]
         self._started = len(self._uncommitted)
         return new
 
@@ -161,13 +199,16 @@ class Vocabulary:
     def rollback(self) -> list[int]:
         """Take back all that was admitted since the last commit; the columns that are free again."""
         freed = []
-        for column, field, value, appended in reversed(self._uncommitted):
-            freed.append(self._vacate(field, value))
-            if appended:
+        for one in reversed(self._uncommitted):
+            if isinstance(one, Released):
+                self._return(*one)
+                continue
+            freed.append(self._vacate(one.field, one.value))
+            if one.appended:
                 self._field_of.pop()
                 self._value_of.pop()
             else:
-                heapq.heappush(self._gaps, column)
+                heapq.heappush(self._gaps, one.column)
         self._uncommitted.clear()
         self._started = 0
         for name in self.fields[self._committed_fields :]:
@@ -196,6 +237,7 @@ class Vocabulary:
             if value is not None:
                 vocabulary._columns[field][value] = column
                 vocabulary._listed[field].append(column)
+                vocabulary.text += text_cost(value)
             else:
                 vocabulary._gaps.append(column)  # ascending, so already a heap
         vocabulary.commit()

@@ -18,7 +18,7 @@ from coldstream.errors import Diverged, InvalidInput, InvalidSnapshot, shown
 from coldstream.features.fields import Categories, Category, Number
 from coldstream.features.history import Features
 from coldstream.features.sparse import Sparse, sparse
-from coldstream.features.vocabulary import Vocabulary
+from coldstream.features.vocabulary import Admission, Vocabulary
 from coldstream.model import losses
 from coldstream.model.kernels import fold, learn, predict
 from coldstream.model.keyed_random import keys_of
@@ -125,8 +125,8 @@ class FactorizationMachine:
 
     # On columns
 
-    def start(self, at: int) -> None:
-        """Start the features that the vocabulary admitted and nobody has started yet; `at` stamps their rows."""
+    def start(self, at: int) -> list[Admission]:
+        """Start the features that the vocabulary admitted and nobody has started yet, and tell them; `at` stamps rows."""
         vocabulary = self.vocabulary
         self.parameters.grow(len(vocabulary), len(vocabulary.fields))
         admitted = sorted(vocabulary.unstarted(), key=lambda one: one.field)
@@ -134,6 +134,7 @@ class FactorizationMachine:
             own = list(group)
             keys = keys_of(self.seed, vocabulary.fields[field], [one.value for one in own])
             self.parameters.start([one.column for one in own], field, keys, at)
+        return admitted
 
     def undo(self, columns: Iterable[int]) -> None:
         """Undo `start` for columns that the vocabulary rolled back."""

@@ -1,5 +1,6 @@
 """Θ and what learning remembers: a row for every column, in arrays that grow by doubling."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -60,6 +61,12 @@ class Parameters:
         self.theta = self._theta()
         self._add_groups(1)
 
+    @property
+    def row_bytes(self) -> int:
+        """What one column weighs."""
+        rows = (getattr(self.rows, name) for name in self._used)
+        return int(sum(own.itemsize * math.prod(own.shape[1:]) for own in rows) + self.optimizer.place.itemsize)
+
     def grow(self, columns: int, fields: int) -> None:
         """Make room for columns and fields. New columns are all zero until they are started."""
         if columns > len(self.rows.w):
@@ -96,14 +103,13 @@ class Parameters:
     def release(self, columns: Iterable[int]) -> None:
         """Wipe columns, in the memory of the last update as well."""
         self.changes += 1
-        own = self.optimizer
-        for column in columns:
-            for name in self._used:
-                getattr(self.rows, name)[column] = 0
-            if self._paper:
-                last = np.flatnonzero(own.touched[: own.touches[0]] == column)
-                own.sw[last] = 0
-                own.sV[last] = 0
+        own, gone = self.optimizer, np.array(list(columns), np.int64)
+        for name in self._used:
+            getattr(self.rows, name)[gone] = 0
+        if self._paper:
+            last = np.flatnonzero(np.isin(own.touched[: own.touches[0]], gone))
+            own.sw[last] = 0
+            own.sV[last] = 0
 
     def truncate(self, columns: int, fields: int) -> None:
         """Give up columns at the end, all of them released, and fields."""

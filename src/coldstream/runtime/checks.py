@@ -62,7 +62,8 @@ class Checks:
                     raise UnknownId(f"item {record.id!r} is not in the catalogue; nothing was removed")
                 gone.add((ItemRemoved, record.id))
             case UserForgotten():
-                if (UserForgotten, record.id) in gone or not recommender.has_user(record.id):
+                somebody = recommender.has_user(record.id) or recommender.memory.has_lost_users
+                if (UserForgotten, record.id) in gone or not somebody:
                     raise UnknownId(f"user {record.id!r} is not known; there is nothing to forget")
                 gone.add((UserForgotten, record.id))
             case FieldsAdded():

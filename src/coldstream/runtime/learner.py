@@ -6,6 +6,7 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
+from coldstream.bounds import Bounds
 from coldstream.config import Hyperparameters
 from coldstream.errors import Diverged, InvalidInput, InvalidSnapshot, StoreDamaged
 from coldstream.events.event import Event
@@ -15,6 +16,7 @@ from coldstream.recommender import Recommender
 from coldstream.runtime.chain import Chain, read_chain
 from coldstream.runtime.live_evaluation import LiveEvaluation
 from coldstream.runtime.records import (
+    BoundsChanged,
     FieldsAdded,
     Interaction,
     ItemPut,
@@ -68,7 +70,8 @@ class Learner:
         """A learner that knows nothing yet."""
         declared = Schema.from_document(header.schema)
         hyperparameters = Hyperparameters.from_document(header.hyperparameters)
-        return cls(declared, Recommender(declared, hyperparameters, header.seed), LiveEvaluation(), position)
+        bounds = Bounds.none() if header.bounds is None else Bounds.from_document(header.bounds)
+        return cls(declared, Recommender(declared, hyperparameters, header.seed, bounds), LiveEvaluation(), position)
 
     def test(self, interaction: Interaction) -> list[Rank] | None:
         """Where the item of an event that is about to be learned stands. Changes nothing that is learned."""
@@ -87,10 +90,13 @@ class Learner:
             case ItemRemoved():
                 recommender.remove_item(record.id)
             case UserForgotten():
-                recommender.forget_user(record.id)
+                if recommender.has_user(record.id):  # who had to go for want of room may still be erased from the log
+                    recommender.forget_user(record.id)
                 recommender.release_values(record.columns)
             case ValuesReleased():
                 recommender.release_values(record.columns)
+            case BoundsChanged():
+                recommender.change_bounds(Bounds.from_document(record.bounds))
             case FieldsAdded():
                 recommender.add_fields(fields_by_side(record.fields))
             case SchemaExtended():

@@ -12,12 +12,20 @@ from coldstream.events.event import Event
 from coldstream.storage.store import Entry, LogLine
 
 
-class LogHeader(msgspec.Struct, frozen=True, tag="begin", tag_field="kind"):
+class LogHeader(msgspec.Struct, frozen=True, tag="begin", tag_field="kind", omit_defaults=True):
     """The first line of a log: what its recommender is made from."""
 
     schema: dict[str, Any]
     hyperparameters: dict[str, Any]
     seed: int
+    bounds: dict[str, Any] | None = None
+    """None in logs that were begun before there were bounds."""
+
+
+class BoundsChanged(msgspec.Struct, frozen=True, tag="bounds", tag_field="kind"):
+    """What is learned and remembered is kept within other bounds from here on."""
+
+    bounds: dict[str, Any]
 
 
 class SchemaExtended(msgspec.Struct, frozen=True, tag="schema", tag_field="kind"):
@@ -84,7 +92,16 @@ class Interaction(msgspec.Struct, frozen=True, tag="event", tag_field="kind", om
 
 
 Record: TypeAlias = (
-    LogHeader | SchemaExtended | FieldsAdded | UserPut | ItemPut | ItemRemoved | UserForgotten | ValuesReleased | Interaction
+    LogHeader
+    | BoundsChanged
+    | SchemaExtended
+    | FieldsAdded
+    | UserPut
+    | ItemPut
+    | ItemRemoved
+    | UserForgotten
+    | ValuesReleased
+    | Interaction
 )
 
 

@@ -3,17 +3,22 @@
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from time import perf_counter
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from coldstream.bounds import Bounds
 from coldstream.config import Hyperparameters
 from coldstream.errors import Interrupted, InvalidInput, InvalidSchema, InvalidSnapshot, StoreDamaged, shown
 from coldstream.features.schema import SIDES, Schema
 from coldstream.runtime.learner import Learner
-from coldstream.runtime.records import LogHeader, SchemaExtended, line, record_of
+from coldstream.runtime.records import BoundsChanged, LogHeader, Record, SchemaExtended, line, record_of
 from coldstream.storage.store import Entry, Saved, Store
 from coldstream.storage.view import View
 
 log = logging.getLogger(__name__)
+
+
+NO_CHANGES: Mapping[str, Any] = MappingProxyType({})
 
 
 class RequestedModel(NamedTuple):
@@ -22,6 +27,8 @@ class RequestedModel(NamedTuple):
     schema: Schema | None
     hyperparameters: Hyperparameters | None
     seed: int | None
+    bounds: Mapping[str, Any] = NO_CHANGES
+    """Changes to the bounds of the log, or in a new log to those of a recommender that is not told any."""
 
 
 def recovered(store: Store, requested: RequestedModel, unwanted: Callable[[], bool] = lambda: False) -> Learner:
@@ -118,7 +125,8 @@ def _begin(store: Store, requested: RequestedModel) -> None:
     if requested.schema is None:
         raise InvalidInput("the store is empty, and schema is not set; give --schema FILE.toml to begin")
     hyperparameters = Hyperparameters() if requested.hyperparameters is None else requested.hyperparameters
-    header = LogHeader(requested.schema.document(), hyperparameters.document(), requested.seed or 0)
+    bounds = Bounds().with_(**requested.bounds)
+    header = LogHeader(requested.schema.document(), hyperparameters.document(), requested.seed or 0, bounds.document())
     Learner.begun(header, 1)  # what cannot be built is refused before it is written down
     store.append([line(header)], 0)
 
@@ -130,15 +138,23 @@ def _follow(store: Store, requested: RequestedModel, learner: Learner) -> None:
         _require_same("hyperparameter ", recommender.hyperparameters.document(), requested.hyperparameters.document())
     if requested.seed is not None:
         _require_same("", {"seed": recommender.seed}, {"seed": requested.seed})
-    if requested.schema is None or requested.schema == learner.declared:
-        return
-    _refuse_removed(learner.declared, requested.schema)
-    extended = SchemaExtended(requested.schema.document())
-    recommender.check_extension(requested.schema)
-    (position,) = store.append([line(extended)], learner.position)
+    if requested.schema is not None and requested.schema != learner.declared:
+        _refuse_removed(learner.declared, requested.schema)
+        recommender.check_extension(requested.schema)
+        _write(store, learner, SchemaExtended(requested.schema.document()))
+        log.info("the schema was extended", extra={"position": learner.position})
+    # A log that was begun before there were bounds gets those of a new one.
+    before = Bounds() if recommender.bounds == Bounds.none() else recommender.bounds
+    bounds = before.with_(**requested.bounds)
+    if bounds != recommender.bounds:
+        _write(store, learner, BoundsChanged(bounds.document()))
+        log.info("the bounds were changed", extra={"position": learner.position})
+
+
+def _write(store: Store, learner: Learner, record: Record) -> None:
+    (position,) = store.append([line(record)], learner.position)
     assert position is not None
-    learner.apply(position, extended)
-    log.info("the schema was extended", extra={"position": position})
+    learner.apply(position, record)
 
 
 def _require_same(what: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:

@@ -59,6 +59,20 @@ _FACTS = {
     "factors": 40,
     "parameters_bytes": 1_331_680,
     "process_bytes": 488_200_000,
+    "memory": {
+        "used": 11_840_000,
+        "bound": 2_147_483_648,
+        "parts": {
+            "values": 5_760_000,
+            "fields": 20_000,
+            "users": 2_280_000,
+            "history": 250_000,
+            "items": 2_390_000,
+            "neighbours": 1_140_000,
+        },
+        "refused": {"many": 12},
+        "gone": {"values evicted": 40},
+    },
 }
 
 EXAMPLES: dict[str, Example] = {

@@ -278,6 +278,7 @@ def _facts(service: Service) -> live_messages.ServiceFacts:
         factors=hyperparameters.factors,
         parameters_bytes=4 * size.features * (hyperparameters.factors + 1),
         process_bytes=resident_bytes(),
+        memory=live_messages.MemoryFacts(*service.recommender.memory),
     )
 
 

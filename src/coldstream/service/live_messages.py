@@ -71,6 +71,21 @@ class NewestSnapshot(Struct, frozen=True):
     """Seconds since it was taken, or since the service started."""
 
 
+class MemoryFacts(Struct, frozen=True):
+    """What is learned and remembered, and its bounds."""
+
+    used: int
+    """Bytes, by our own costs."""
+    bound: int | None
+    """The most that it may weigh; null where there is no budget."""
+    parts: dict[str, int]
+    """Bytes by what they are for: values, fields, users, history, items, neighbours."""
+    refused: dict[str, int]
+    """What was new and was left out, by reason: full, rare, many or fields."""
+    gone: dict[str, int]
+    """What had to go: values and users, evicted and expired."""
+
+
 class ServiceFacts(Struct, frozen=True):
     """What the service is, and how large."""
 
@@ -98,6 +113,8 @@ class ServiceFacts(Struct, frozen=True):
     """What was learned: a weight and a vector for every feature."""
     process_bytes: int
     """The memory of the whole process: interpreter, compiled code, items, users, and what was learned."""
+    memory: MemoryFacts
+    """What is learned and remembered, and its bounds."""
 
 
 class LiveResponse(Struct, frozen=True):

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 
+from coldstream.memory import Memory
+
 if TYPE_CHECKING:
     from coldstream.service.service import Service
 
@@ -121,6 +123,7 @@ class _State:
         for name, (meaning, value) in gauges.items():
             if value is not None:
                 yield GaugeMetricFamily(f"coldstream_{name}", meaning, float(value))
+        yield from _memory(known.memory)
         recall = GaugeMetricFamily("coldstream_recall", f"recall@{live.top} in the window.", labels=("method",))
         mpr = GaugeMetricFamily("coldstream_mpr", "Mean percentile rank in the window.", labels=("method",))
         for method, own in live.methods.items():
@@ -129,3 +132,23 @@ class _State:
                 mpr.add_metric((method,), own.mpr)
         yield recall
         yield mpr
+
+
+def _memory(memory: Memory) -> Iterator[Metric]:
+    """What is used by what, and what had to be left out or to go."""
+    used = GaugeMetricFamily(
+        "coldstream_memory_bytes", "What is learned and remembered, by what it is for, by our own costs.", labels=("part",)
+    )
+    for part, value in memory.parts.items():
+        used.add_metric((part,), value)
+    yield used
+    if memory.bound is not None:
+        yield GaugeMetricFamily("coldstream_memory_bound_bytes", "The most that all of it may weigh.", memory.bound)
+    refused = GaugeMetricFamily("coldstream_refused", "What was new and was left out, by reason.", labels=("reason",))
+    for reason, count in memory.refused.items():
+        refused.add_metric((reason,), count)
+    yield refused
+    gone = GaugeMetricFamily("coldstream_gone", "What had to go to keep within bounds.", labels=("what",))
+    for what, count in memory.gone.items():
+        gone.add_metric((what,), count)
+    yield gone

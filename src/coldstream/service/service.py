@@ -4,11 +4,14 @@ import asyncio
 import gc
 import logging
 from collections.abc import Callable
+from dataclasses import fields
 from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
 from time import monotonic
 
+from coldstream.amounts import bytes_of, seconds_of
+from coldstream.bounds import Bounds
 from coldstream.errors import ColdstreamError, Interrupted
 from coldstream.features.schema import Schema
 from coldstream.files import private_folder
@@ -20,7 +23,6 @@ from coldstream.runtime.learner import Learner
 from coldstream.runtime.recovery import RequestedModel, recovered
 from coldstream.runtime.warming import warm_up
 from coldstream.runtime.writer import Stopping, Writer, WriterLimits
-from coldstream.service.amounts import bytes_of, seconds_of
 from coldstream.service.live_samples import LiveSamples
 from coldstream.service.metrics import Metrics
 from coldstream.service.request_batcher import RequestBatcher
@@ -47,11 +49,12 @@ class NotReady(Stopping):
 def requested_model(settings: Settings) -> RequestedModel:
     """The model that the settings ask for."""
     schema = None if settings.schema is None else Schema.from_toml(settings.schema)
+    given = {bound.name: getattr(settings, bound.name, None) for bound in fields(Bounds)}
+    bounds = {name: value for name, value in given.items() if value is not None}
     if settings.preset is None and not settings.hyperparameters:
-        return RequestedModel(schema, None, settings.seed)
-    return RequestedModel(
-        schema, resolve_hyperparameters(settings.preset or "default", **settings.hyperparameters), settings.seed
-    )
+        return RequestedModel(schema, None, settings.seed, bounds)
+    hyperparameters = resolve_hyperparameters(settings.preset or "default", **settings.hyperparameters)
+    return RequestedModel(schema, hyperparameters, settings.seed, bounds)
 
 
 def writer_limits(settings: Settings) -> WriterLimits:

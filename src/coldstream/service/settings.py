@@ -9,9 +9,10 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, ip_address, ip_netw
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from coldstream.amounts import DURATION, SIZE, bytes_of, seconds_of
+from coldstream.bounds import SIZES, is_age
 from coldstream.config import PRESETS, Hyperparameters, preset
 from coldstream.errors import InvalidInput, shown
-from coldstream.service.amounts import DURATION, SIZE, bytes_of, seconds_of
 
 PREFIX = "COLDSTREAM_SERVE_"
 """What variables begin with. $COLDSTREAM_DATA is the folder of data sets, and Kubernetes may set $COLDSTREAM_PORT."""
@@ -72,6 +73,28 @@ class Settings:
     seed: int | None = _setting(None, "of every random number; if left out, that of the log, in a new log 0", (0, 2**63 - 1))
     hyperparameters: Mapping[str, Any] = field(
         default_factory=dict, metadata=_about("changes to the preset", metavar="NAME=VALUE")
+    )
+    memory: str | None = _setting(
+        None,
+        "the most that all that is learned may weigh; if left out, as much as the log says, in a new log no bound",
+        metavar="SIZE",
+        form=(SIZES, lambda text: (bytes_of(text) or 0) >= 2**20),
+    )
+    users: int | None = _setting(None, "users that are known at once; the least useful go", (1, 2**31 - 1))
+    items: int | None = _setting(None, "items in the catalogue at once; the least useful go", (1, 2**31 - 1))
+    expire_users: str | None = _setting(
+        None,
+        "how long users are known without an event",
+        metavar="AGE",
+        form=('a time such as "365d" or "12h"', is_age),
+    )
+    seen: int | None = _setting(None, "of the items a user had, how many are remembered; in a new log 1000", (1, 2**31 - 1))
+    undeclared: int | None = _setting(
+        None, "context fields that events may bring and nobody declared; in a new log 100", (0, 2**31 - 1)
+    )
+    undeclared_values: int | None = _setting(None, "values of each of them; in a new log 10000", (1, 2**31 - 1))
+    admissions: int | None = _setting(
+        None, "new features that one event or put may bring; in a new log 1000", (1, 2**31 - 1)
     )
     keys: Path | None = field(
         default=None, metadata=_about("the API keys; if left out, everybody may do everything", metavar="FILE.toml")

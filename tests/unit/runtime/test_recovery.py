@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
-from coldstream import Categories, Category, Id, InvalidInput, InvalidSchema, Recommender, Schema, TimePart, Trend
+from coldstream import Bounds, Categories, Category, Id, InvalidInput, InvalidSchema, Recommender, Schema, TimePart, Trend
 from coldstream.config import Hyperparameters
 from coldstream.errors import Interrupted, InvalidSnapshot, StoreDamaged, StoreUnavailable
 from coldstream.features.fields import Field
+from coldstream.runtime.checks import Checks
 from coldstream.runtime.learner import Learner, save
-from coldstream.runtime.records import Interaction, ItemPut, ItemRemoved, Record, UserPut, line
+from coldstream.runtime.records import Interaction, ItemPut, ItemRemoved, LogHeader, Record, UserForgotten, UserPut, line
 from coldstream.runtime.recovery import RequestedModel, loaded, recovered
 from coldstream.runtime.verification import difference, verified
 from coldstream.storage.sqlite import SqliteStore
@@ -390,3 +391,33 @@ def test_a_replay_that_nobody_wants_any_more_ends(store: SqliteStore) -> None:
     with pytest.raises(Interrupted):
         recovered(store, SAME, lambda: True)
     assert bits(recovered(store, SAME).recommender) == bits(learner.recommender)
+
+
+def test_a_log_from_before_there_were_bounds_is_replayed_without_any_and_then_gets_them(store: SqliteStore) -> None:
+    store.append([line(LogHeader(SCHEMA.document(), SMALL.document(), 1))], 0)
+    events: list[Record] = [Interaction(f"u{n}", "i1", None, {f"field {n}": "x"}) for n in range(120)]
+    store.append([line(record) for record in events], 1)
+    learner = recovered(store, SAME)
+    assert len([field for field in learner.recommender.schema.context if field.name.startswith("field")]) == 120
+    assert learner.recommender.bounds == Bounds()
+    assert learner.position == store.last() == 122
+    assert recovered(store, SAME).position == 122
+
+
+def test_other_bounds_are_a_line_of_the_log(store: SqliteStore) -> None:
+    lived(store, RECORDS)
+    changed = recovered(store, SAME._replace(bounds={"users": 2, "memory": "8 MiB"}))
+    assert changed.recommender.bounds == Bounds(users=2, memory="8 MiB")
+    assert changed.recommender.size.users == 2
+    again = recovered(store, SAME)
+    assert again.position == changed.position == len(RECORDS) + 2
+    assert bits(again.recommender) == bits(changed.recommender)
+
+
+def test_a_person_who_had_to_go_can_be_forgotten(store: SqliteStore) -> None:
+    learner = recovered(store, REQUESTED._replace(bounds={"users": 2}))
+    lived(store, [Interaction(f"u{n}", "i1") for n in range(4)], learner)
+    assert not learner.recommender.has_user("u0")
+    Checks(learner.recommender).check([UserForgotten("u0")])
+    lived(store, [UserForgotten("u0")], learner)
+    assert learner.recommender.size.users == 2

@@ -45,6 +45,14 @@ const TILES = [
     note: () => "what was learned · all that it runs in",
   },
   {
+    id: "bounds",
+    label: "Within bounds",
+    details: ({ service }) => usedBy(service.memory),
+    value: ({ service: { memory } }) => bytes(memory.used) + (memory.bound === null ? "" : ` of ${bytes(memory.bound)}`),
+    note: ({ service: { memory } }) => `${whole(sum(memory.gone))} went, ${whole(sum(memory.refused))} left out`,
+    warns: ({ service: { memory } }) => memory.bound !== null && memory.used > memory.bound,
+  },
+  {
     id: "audience",
     label: "Choices by new users",
     value: ({ sample }) => percent(sample.new_users),
@@ -65,6 +73,18 @@ const TILES = [
   },
 ];
 
+/** The total of counts by name. */
+function sum(counts) {
+  return Object.values(counts).reduce((total, count) => total + count, 0);
+}
+
+/** What memory is used by what, and what had to be left out or to go. */
+function usedBy({ parts, refused, gone }) {
+  const used = Object.entries(parts).map(([part, count]) => `${part} ${bytes(count)}`);
+  const lost = [...Object.entries(gone), ...Object.entries(refused).map(([why, count]) => [`left out (${why})`, count])];
+  return [...used, ...lost.map(([what, count]) => `${what} ${whole(count)}`)].join(", ");
+}
+
 /** The tiles, with dashes until something is known. */
 export function layTiles() {
   byId("tiles").append(...TILES.map(tile));
@@ -80,12 +100,13 @@ export function drawTiles(history, { service, window }) {
   const sample = history.last;
   if (!sample) return;
   const known = { sample, service, window };
-  for (const { id, value, note, line, warns } of TILES) {
+  for (const { id, value, note, line, warns, details } of TILES) {
     const place = byId(`tile-${id}`);
     const [, figure, beneath] = place.children;
     setText(figure, value(known));
     if (line) beneath.replaceChildren(span(null, note(known)), sparkline(history.samples.slice(-STRETCH).map(line)));
     else setText(beneath, note(known) || EMPTY);
+    if (details) place.title = details(known);
     place.classList.toggle("warns", warns?.(known) ?? false);
   }
 }

@@ -3,13 +3,13 @@
 import re
 
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-BYTES = {"MB": 10**6, "GB": 10**9, "TB": 10**12, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+BYTES = {"B": 1, "kB": 10**3, "KiB": 2**10, "MB": 10**6, "GB": 10**9, "TB": 10**12, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 
 DURATION = "a length of time such as 90d, 12h, 30m or 45s"
 SIZE = "a size such as 20 GiB or 500 MB"
 
 
-def seconds_of(text: str) -> float | None:
+def seconds_of(text: object) -> float | None:
     """The seconds that a length of time has; None where it is none.
 
     >>> seconds_of("90d"), seconds_of("1.5 h"), seconds_of("0d"), seconds_of("soon")
@@ -18,7 +18,7 @@ def seconds_of(text: str) -> float | None:
     return _amount(text, SECONDS)
 
 
-def bytes_of(text: str) -> int | None:
+def bytes_of(text: object) -> int | None:
     """The bytes of a size; None where it is none.
 
     >>> bytes_of("20 GiB"), bytes_of("1.5GB"), bytes_of("20")
@@ -28,8 +28,10 @@ def bytes_of(text: str) -> int | None:
     return None if amount is None else int(amount)
 
 
-def _amount(text: str, units: dict[str, int]) -> float | None:
-    parts = re.fullmatch(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*([A-Za-z]+)\s*", text)
+def _amount(text: object, units: dict[str, int]) -> float | None:
+    if not isinstance(text, str):
+        return None
+    parts = re.fullmatch(r"\s*(\d{1,12}(?:\.\d{1,9})?)\s*([A-Za-z]+)\s*", text)
     if parts is None or parts[2] not in units:
         return None
     return float(parts[1]) * units[parts[2]] or None

@@ -1,0 +1,37 @@
+"""What things weigh in memory, in bytes: upper bounds for CPython on 64 bits, stated once.
+
+They are numbers of ours and not measured as it runs: what has to go under a budget must not depend on the machine.
+`tests/unit/test_memory.py` measures that they are enough.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+COLUMN = 320
+"""A feature, besides its row of parameters and its text: entries in a dictionary and in four lists, with room to grow."""
+FIELD = 2048
+"""A field, besides its row of penalties."""
+USER = 2400
+"""A user, besides the text of the id, the attributes, and the items seen: the state, its history, and its encoding."""
+SEEN = 16
+"""An item that a user had: two numbers, with room to grow."""
+ITEM = 1400
+"""An item, besides the text of its id and its attributes: its slot, its position, and entries in three dictionaries."""
+ATTRIBUTE = 260
+"""A value of an attribute, besides its text: as it was given, and as a feature of its owner."""
+NEIGHBOUR = 32
+"""A pair in a row of neighbours: three numbers, with room to grow."""
+
+
+def text_cost(text: str) -> int:
+    """What the characters of a text weigh: one byte each, or up to four where some are not ASCII."""
+    return len(text) if text.isascii() else 4 * len(text)
+
+
+def attributes_cost(attributes: Mapping[str, Any]) -> int:
+    """What the attributes of a user or an item weigh."""
+    total = 0
+    for raw in attributes.values():
+        for value in raw if isinstance(raw, list | tuple) else (raw,):
+            total += ATTRIBUTE + (text_cost(value) if isinstance(value, str) else 0)
+    return total

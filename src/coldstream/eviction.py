@@ -1,0 +1,148 @@
+"""What goes where a bound is reached: what is too old, and then the least useful, a small portion at a time.
+
+What goes follows from what is known and from the moments before and after a record, and so from the log alone.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from coldstream.events.clock import Clock
+from coldstream.features.usage import is_time_to_look, least_of
+from coldstream.memory import excess
+from coldstream.shared_model import SharedModel
+from coldstream.user_states import UserStates
+
+PORTION = 256
+"""Of so many that may stay, one more goes than has to: to look for the least useful is shared by as many newcomers."""
+
+COUNTED = 1024
+"""Events after which items' neighbours are counted again: that takes a look at all items."""
+
+
+def is_due(shared: SharedModel, users: UserStates, before: Clock, after: Clock) -> bool:
+    """Whether anything may have to go after a record between two moments."""
+    bounds, limits = shared.bounds, shared.admissions.limits
+    if shared.admissions.over or (bounds.users is not None and len(users) > bounds.users):
+        return True
+    if bounds.items is not None and len(shared.catalogue) > bounds.items:
+        return True
+    if bounds.memory is not None and (before.events // COUNTED != after.events // COUNTED or excess(shared, users) > 0):
+        return True
+    ages = [limits[field].expire for field in shared.admissions.tracked]
+    return any(age is not None and is_time_to_look(age, before, after) for age in (bounds.expire_users, *ages))
+
+
+def evict(shared: SharedModel, users: UserStates, before: Clock, after: Clock) -> None:
+    """Let go what has to go after a record between two moments."""
+    _expire_values(shared, before, after)
+    _expire_users(shared, users, before, after)
+    _make_room_for_values(shared)
+    _make_room_for_users(shared, users)
+    _make_room_for_items(shared, after)
+    if before.events // COUNTED != after.events // COUNTED:
+        shared.pairs = shared.catalogue.pairs()
+    _make_room_in_memory(shared, users)
+
+
+def settle(shared: SharedModel, users: UserStates, before: Clock, after: Clock) -> None:
+    """The same for good, if anything is due."""
+    if is_due(shared, users, before, after):
+        evict(shared, users, before, after)
+        shared.encoder.vocabulary.commit()
+
+
+def _make_room_for_values(shared: SharedModel) -> None:
+    """Let the least useful values go of fields that have too many; of items' fields, those that no item has."""
+    vocabulary, usage, limits = shared.encoder.vocabulary, shared.usage, shared.admissions.limits
+    for field in sorted(shared.admissions.over):
+        most = limits[field].most
+        if most is None:
+            continue
+        if limits[field].held:
+            unheld = shared.unheld(field)
+            gone = usage.least(unheld, most // PORTION + 1)
+            shared.catalogue.forget_unheld(gone.tolist())
+        else:
+            listed = vocabulary.listed(field)
+            excess = len(listed) - most
+            gone = usage.least(listed, excess + most // PORTION) if excess > 0 else listed[:0]
+        _release(shared, field, gone.tolist(), "evicted")
+    shared.admissions.over.clear()
+
+
+def _expire_values(shared: SharedModel, before: Clock, after: Clock) -> None:
+    for field in sorted(shared.admissions.tracked):
+        age = shared.admissions.limits[field].expire
+        if age is not None and is_time_to_look(age, before, after):
+            old = shared.usage.older(shared.encoder.vocabulary.listed(field), age, after)
+            _release(shared, field, old.tolist(), "expired")
+
+
+def _expire_users(shared: SharedModel, users: UserStates, before: Clock, after: Clock) -> None:
+    age = shared.bounds.expire_users
+    if age is not None and users.use is not None and is_time_to_look(age, before, after):
+        old = users.use.names(users.use.usage.older(users.use.rows(), age, after).tolist())
+        _drop_users(shared, users, old, "expired")
+
+
+def _make_room_for_users(shared: SharedModel, users: UserStates) -> None:
+    most = shared.bounds.users
+    if most is None or users.use is None or len(users) <= most:
+        return
+    count = len(users) - most + most // PORTION
+    gone = users.use.names(users.use.usage.least(users.use.rows(), count).tolist())
+    _drop_users(shared, users, gone, "evicted")
+
+
+def _make_room_for_items(shared: SharedModel, after: Clock) -> None:
+    most, catalogue = shared.bounds.items, shared.catalogue
+    if most is None or len(catalogue) <= most:
+        return
+    count = len(catalogue) - most + most // PORTION
+    for slot in shared.item_usage.least(np.sort(catalogue.live()), count).tolist():
+        shared.remove_item(catalogue.ids[slot], after)
+        shared.gone["items evicted"] += 1
+
+
+def _make_room_in_memory(shared: SharedModel, users: UserStates) -> None:
+    """Let the least useful users and values go, whichever they are, until all of it is within the budget."""
+    while users.use is not None and excess(shared, users) > 0:
+        values = {field: shared.encoder.vocabulary.listed(field) for field in _evictable(shared)}
+        rows = users.use.rows()
+        worth = np.concatenate([*(shared.usage.worth[own] for own in values.values()), users.use.usage.worth[rows]])
+        if not len(worth):
+            return
+        chosen = least_of(worth, len(worth) // PORTION + 1)
+        at = 0
+        for field, columns in values.items():
+            _release(shared, field, columns[chosen[at : at + len(columns)]].tolist(), "evicted")
+            at += len(columns)
+        _drop_users(shared, users, users.use.names(rows[chosen[at:]].tolist()), "evicted")
+
+
+def _evictable(shared: SharedModel) -> list[int]:
+    """The fields whose values may go; ids of users go with the users."""
+    own = shared.encoder.id_field("user")
+    return [
+        field for field in sorted(shared.admissions.tracked) if not shared.admissions.limits[field].held and field != own
+    ]
+
+
+def _drop_users(shared: SharedModel, users: UserStates, gone: Sequence[str], how: str) -> None:
+    field, vocabulary = shared.encoder.id_field("user"), shared.encoder.vocabulary
+    for user in gone:
+        users.forget(user)
+    if gone:
+        shared.gone[f"users {how}"] += len(gone)
+    if field is not None:
+        columns = [vocabulary.find(field, user) for user in gone]
+        known = [column for column in columns if column is not None]
+        if known:
+            shared.release_columns(field, known)
+
+
+def _release(shared: SharedModel, field: int, columns: Sequence[int], how: str) -> None:
+    if columns:
+        shared.release_columns(field, columns)
+        shared.gone[f"values {how}"] += len(columns)

@@ -1,0 +1,134 @@
+"""How useful things are, things being numbered rows: how often they were used, the latest uses counting most.
+
+A use counts half after every half-life. Whichever of two is the more useful does not depend on when one asks: what is kept
+is log₂ Σ 2^(t/H) over the uses at events t, which only grows. A use at event t adds 2^(t/H).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coldstream.arrays import Doubles, Integers, Longs, grown
+from coldstream.bounds import age_seconds
+from coldstream.events.clock import Clock
+
+NEVER = -1e300
+"""The time of a use before any event had a time."""
+
+_NAMES = ("worth", "used_at", "used_time")
+
+
+class Usage:
+    """The worth of every row, and when it was last used: by the count of events, and by the time of the stream."""
+
+    def __init__(self, half_life: float) -> None:
+        self.half_life = half_life
+        self.worth: Doubles = np.zeros(0, np.float64)
+        self.used_at: Longs = np.zeros(0, np.int64)
+        self.used_time: Doubles = np.zeros(0, np.float64)
+
+    def make_room(self, rows: int) -> None:
+        """Room for so many rows. Those of which nothing is known were used once, when the stream began."""
+        if rows > len(self.worth):
+            for name in _NAMES:
+                setattr(self, name, grown(getattr(self, name), rows))
+
+    def start(self, rows: Integers, clock: Clock) -> None:
+        """Rows that stand for something new: their coming is their first use."""
+        self.make_room(int(rows.max(initial=-1)) + 1)
+        self.worth[rows] = clock.events / self.half_life
+        self._touch(rows, clock)
+
+    def note(self, rows: Integers, clock: Clock) -> None:
+        """Rows were used, each once."""
+        self.make_room(int(rows.max(initial=-1)) + 1)
+        self.worth[rows] = np.logaddexp2(self.worth[rows], clock.events / self.half_life)
+        self._touch(rows, clock)
+
+    def forget(self, rows: Sequence[int] | Integers) -> None:
+        """Rows that stand for nothing any more."""
+        known = [row for row in rows if row < len(self.worth)]
+        for name in _NAMES:
+            getattr(self, name)[known] = 0
+
+    def older(self, rows: Integers, age: int | str, clock: Clock) -> Integers:
+        """Those of some rows that were not used for longer than this.
+
+        The time of those that were used before there were times begins when one first asks.
+        """
+        self.make_room(int(rows.max(initial=-1)) + 1)
+        if clock.time is not None:
+            self.used_time[rows[self.used_time[rows] == NEVER]] = clock.time
+        if not isinstance(age, str):
+            old = self.used_at[rows] < clock.events - age
+        elif clock.time is not None:
+            old = self.used_time[rows] < clock.time - age_seconds(age)
+        else:
+            old = np.zeros(len(rows), np.bool_)
+        chosen: Integers = rows[old]
+        return chosen
+
+    def take_half_life(self, half_life: float, clock: Clock) -> None:
+        """Go on with another half-life; what every row counts now, it counts still."""
+        self.worth += clock.events / half_life - clock.events / self.half_life
+        self.half_life = half_life
+
+    def _touch(self, rows: Integers, clock: Clock) -> None:
+        self.used_at[rows] = clock.events
+        self.used_time[rows] = NEVER if clock.time is None else clock.time
+
+    def least(self, rows: Integers, count: int) -> Integers:
+        """Those of some rows in ascending order that are least useful, so many; of equals, the first."""
+        if count >= len(rows):
+            return rows
+        self.make_room(int(rows[-1]) + 1)
+        found: Integers = rows[least_of(self.worth[rows], count)]
+        return found
+
+    def copy(self) -> "Usage":
+        """The same as it is now."""
+        other = Usage(self.half_life)
+        for name in _NAMES:
+            setattr(other, name, getattr(self, name).copy())
+        return other
+
+    def state(self, rows: int) -> dict[str, NDArray[Any]]:
+        """Of the first rows, as named arrays."""
+        self.make_room(rows)
+        return {name: getattr(self, name)[:rows].copy() for name in _NAMES}
+
+    def restore(self, rows: int, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """The inverse of `state`."""
+        self.make_room(rows)
+        for name in _NAMES:
+            source, own = arrays[name], getattr(self, name)
+            if source.dtype != own.dtype or source.shape != (rows,) or not np.isfinite(source).all():
+                raise ValueError(f"{name} has type {source.dtype} and shape {source.shape}, or is not finite")
+            own[:rows] = source
+
+
+def least_of(worth: Doubles, count: int) -> NDArray[np.bool_]:
+    """Which of several are the least useful, so many; of equals, the first."""
+    if count >= len(worth):
+        return np.ones(len(worth), np.bool_)
+    limit = np.partition(worth, count - 1)[count - 1]
+    chosen: NDArray[np.bool_] = worth < limit
+    chosen[np.flatnonzero(worth == limit)[: count - int(chosen.sum())]] = True
+    return chosen
+
+
+CHECKS = 64
+"""How often, in the time that something may go without use, it is looked at whether it did."""
+
+
+def is_time_to_look(age: int | str, before: Clock, after: Clock) -> bool:
+    """Whether, between two moments, it became time to look for what is older than this."""
+    if not isinstance(age, str):
+        step = max(1, age // CHECKS)
+        return before.events // step != after.events // step
+    if after.time is None:
+        return False
+    seconds = age_seconds(age) / CHECKS
+    return before.time is None or before.time // seconds != after.time // seconds

@@ -1,0 +1,237 @@
+"""The budget: what is known stays within it, by our own costs and in fact; and what goes follows from the log alone."""
+
+import gc
+import subprocess
+import sys
+
+import pytest
+
+from coldstream import Bounds, Categories, Category, Event, Id, InvalidInput, Recommender, Schema
+from conftest import bits
+
+SCHEMA = Schema(
+    user=[Id(), Category("country")], item=[Id(), Categories("genre")], context=[Category("device"), Categories("tags")]
+)
+
+
+def small(**bounds: object) -> Recommender:
+    recommender = Recommender(SCHEMA, seed=4, factors=5, negatives=7, bounds=Bounds(**bounds))
+    recommender.put_items((f"i{n}", {"genre": [f"g{n % 4}"]}) for n in range(30))
+    return recommender
+
+
+def flood(count: int) -> list[Event]:
+    """New users and new values with every event."""
+    return [Event(f"user {n}", f"i{n % 30}", 1e9 + n, {"device": f"d{n}", "tags": [f"t{n}", f"s{n}"]}) for n in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("bound", "message"),
+    [
+        ({"memory": "2"}, "memory must be a text such as"),
+        ({"memory": 2}, "memory must be a text such as"),
+        ({"memory": "3 KiB"}, "memory must be a text such as"),
+        ({"users": 0}, "users must be a whole number from 1 on"),
+        ({"seen": True}, "seen must be a whole number from 1 on"),
+        ({"admissions": 1.5}, "admissions must be a whole number from 1 on"),
+        ({"undeclared": -1}, "undeclared must be a whole number from 0 on"),
+        ({"expire_users": "30"}, "expire_users must be a whole number of events, or a time"),
+        ({"expire_users": 0}, "expire_users must be"),
+        ({"expire_users": "0d"}, "expire_users must be"),
+        ({"half_life": 0}, "half_life must be from 1"),
+    ],
+)
+def test_bounds_that_make_no_sense_are_refused(bound: dict[str, object], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        Bounds(**bound)
+
+
+def test_bounds_survive_as_documents() -> None:
+    bounds = Bounds(memory="1.5 GiB", users=7, expire_users="365d", seen=None, half_life=5)
+    assert Bounds.from_document(bounds.document()) == bounds
+    assert bounds.memory_bytes == 3 * 2**29
+    assert Bounds.from_document({}) == Bounds.none()
+
+
+def test_what_is_known_stays_within_the_budget_and_the_least_useful_goes() -> None:
+    recommender = small(memory="4 MiB")
+    for _ in range(50):
+        recommender.learn([Event("regular", f"i{n}", context={"device": "phone"}) for n in range(5)])
+    for event in flood(2000):
+        recommender.learn(event)
+        if event.user.endswith("9"):
+            recommender.learn(Event("regular", "i3", context={"device": "phone"}))
+        memory = recommender.memory
+        assert memory.bound is not None
+        assert memory.used <= memory.bound + 64 * 1024  # neighbours are counted now and then
+    assert recommender.has_user("regular")
+    assert recommender.inspection.count("context.device") > 1
+    assert "phone" in recommender.inspection.values("context.device", 10**6)
+    assert recommender.memory.gone["users evicted"] > 100
+    assert recommender.memory.gone["values evicted"] > 100
+    assert len(recommender.items()) == 30
+
+
+def test_a_budget_leads_to_the_same_bits_whichever_way_it_is_learned() -> None:
+    stream = flood(1500)
+    one_by_one, many, replayed = small(memory="3 MiB"), small(memory="3 MiB"), small(memory="3 MiB")
+    for event in stream:
+        one_by_one.learn(event)
+    many.learn(stream)
+    for first in range(0, len(stream), 400):
+        replayed.replay(list(enumerate(stream[first : first + 400], first + 1)))
+        replayed = Recommender.from_state(*replayed.state())
+    assert one_by_one.memory.gone["users evicted"] > 0
+    assert bits(one_by_one) == bits(many) == bits(replayed)
+
+
+def test_a_smaller_budget_takes_effect_at_once() -> None:
+    recommender = small()
+    recommender.learn(flood(1500))
+    assert recommender.memory.bound is None
+    recommender.change_bounds(Bounds(memory="2 MiB"))
+    assert recommender.memory.used <= 2 * 2**20
+    assert Recommender.from_state(*recommender.state()).memory == recommender.memory
+
+
+def test_counts_of_memory_are_found_again_from_what_is_saved() -> None:
+    recommender = small(users=40, seen=3)
+    recommender.put_users((f"user {n}", {"country": "NLé" if n % 2 else "FR"}) for n in range(50))
+    recommender.learn(flood(300))
+    recommender.learn([Event("user 299", f"i{n}") for n in range(9)])
+    recommender.remove_item("i7")
+    recommender.put_item("i8", {"genre": ["other", "new"]})
+    recommender.forget_user("user 299")
+    assert Recommender.from_state(*recommender.state()).memory == recommender.memory
+
+
+def test_a_snapshot_from_before_there_were_bounds_is_read_and_goes_on_without_any() -> None:
+    recommender = small()
+    recommender.learn(flood(20))
+    document, arrays = recommender.state()
+    for name in ("bounds", "admissions", "gone", "pairs", "time"):
+        del document[name]
+    kept = {name: array for name, array in arrays.items() if name.partition(".")[0] in ("model", "catalogue", "users")}
+    older = Recommender.from_state(document, kept)
+    assert older.bounds == Bounds.none()
+    older.change_bounds(recommender.bounds)
+    recommender.learn(flood(40)[20:])
+    older.learn(flood(40)[20:])
+    assert [one.item for one in older.recommend("user 3")] == [one.item for one in recommender.recommend("user 3")]
+
+
+def test_one_record_brings_no_more_than_it_may() -> None:
+    recommender = small(admissions=10)
+    recommender.learn(Event("u", "i1", context={"tags": [f"t{n}" for n in range(1000)]}))
+    assert recommender.inspection.count("context.tags") == 9  # and the user
+    assert recommender.memory.refused == {"many": 991}
+    recommender.put_user("v", {"country": "NL"})
+    assert recommender.memory.refused == {"many": 991}
+
+
+def test_only_so_many_fields_come_that_nobody_declared() -> None:
+    recommender = small(undeclared=3, undeclared_values=2)
+    for n in range(20):
+        recommender.learn(Event("u", "i1", context={f"field {n % 5}": f"v{n}"}))
+    fields = [field.name for field in recommender.schema.context if field.name.startswith("field")]
+    assert fields == ["field 0", "field 1", "field 2"]
+    assert recommender.memory.refused == {"fields": 8}
+    assert all(recommender.inspection.count(f"context.{field}") == 2 for field in fields)
+
+
+def test_the_latest_items_that_a_user_had_are_remembered() -> None:
+    recommender = small(seen=3)
+    for item in (0, 1, 2, 3, 1, 4):
+        recommender.learn(Event("u", f"i{item}"))
+    left_out = set(recommender.items()) - {one.item for one in recommender.recommend("u", 99)}
+    assert left_out == {"i3", "i1", "i4"}
+
+
+def test_a_removed_item_takes_its_columns_in_histories_along() -> None:
+    recommender = small()
+    for user in ("u", "v"):
+        for item in (1, 2, 3):
+            recommender.learn(Event(user, f"i{item}"))
+    recommender.learn(Event("v", "i4"))
+    assert "i2" in recommender.inspection.values("context.last_items", 99)
+    recommender.remove_item("i2")
+    recommender.learn(Event("u", "i5"))
+    recommender.learn([Event("v", "i6"), Event("u", "i7")])
+    for field in ("context.last_item", "context.last_items", "item.id"):
+        assert "i2" not in recommender.inspection.values(field, 99)
+
+
+def test_a_field_of_items_takes_nothing_new_while_it_is_full() -> None:
+    declared = Schema(item=[Id(), Categories("genre", most=2)])
+    recommender = Recommender(declared, factors=2, bounds=Bounds())
+    recommender.put_items([("a", {"genre": ["x"]}), ("b", {"genre": ["y", "z"]}), ("c", {"genre": ["z"]})])
+    assert sorted(recommender.inspection.values("item.genre", 9)) == ["x", "y"]
+    assert recommender.memory.refused == {"full": 2}
+    recommender.remove_item("a")
+    recommender.put_item("c", {"genre": ["z"]})  # makes room for the next
+    recommender.put_item("c", {"genre": ["z"]})
+    assert sorted(recommender.inspection.values("item.genre", 9)) == ["y", "z"]
+    assert recommender.memory.gone == {"values evicted": 1}
+
+
+def test_values_and_users_expire_by_the_time_of_the_stream() -> None:
+    declared = Schema(context=[Category("campaign", expire="10d")])
+    recommender = Recommender(declared, factors=2, bounds=Bounds(expire_users="20d"))
+    recommender.put_item("i")
+    recommender.put_user("put before there were times")
+    day = 86400.0
+    for n in range(40):
+        recommender.learn(Event("regular" if n else "once", "i", 1e9 + n * day, {"campaign": f"c{n // 5}"}))
+    assert sorted(recommender.inspection.values("context.campaign", 99)) == ["c5", "c6", "c7"]
+    assert recommender.users() == ["regular"]
+    assert recommender.memory.gone == {"users expired": 2, "values expired": 5}
+
+
+def test_one_wrong_clock_does_not_make_everything_old() -> None:
+    recommender = Recommender(Schema(context=[Category("campaign", expire="10d")]), factors=2)
+    recommender.learn(Event("u", "i", 1e9, {"campaign": "c"}))
+    recommender.learn(Event("u", "i", 7e9, {"campaign": "d"}))
+    assert recommender.inspection.count("context.campaign") == 2
+
+
+def test_a_value_is_admitted_when_it_came_often_enough() -> None:
+    recommender = Recommender(Schema(context=[Category("campaign", admit_after=3)]), factors=2)
+    for n in range(3):
+        assert recommender.inspection.count("context.campaign") == 0
+        recommender.learn(Event("u", "i", context={"campaign": "c"}))
+        recommender.learn(Event("u", "i", context={"campaign": f"once {n}"}))
+    assert list(recommender.inspection.values("context.campaign", 9)) == ["c"]
+    assert recommender.memory.refused == {"rare": 5}
+
+
+MEASURED = """
+import gc, sys
+from coldstream import Bounds, Categories, Category, Event, Id, Recommender, Schema
+from coldstream.service.process_memory import resident_bytes
+
+schema = Schema(user=[Id(), Category("country")], item=[Id()], context=[Category("device"), Categories("tags")])
+recommender = Recommender(schema, seed=4, bounds=Bounds(memory="96 MiB"))
+def stream(first, count):
+    for n in range(first, first + count):
+        yield Event(f"user {n}", f"i{n % 300}", 1e9 + n, {"device": f"a device {n}", "tags": [f"t{n % 9000}", f"s{n}"]})
+recommender.learn(list(stream(0, 300)))
+for n in range(20):
+    recommender.recommend(f"user {n}")
+gc.collect()
+before, used = resident_bytes(), recommender.memory.used
+for first in range(300, 40_000, 100):
+    recommender.put_users((f"user {n}", {"country": f"c{n}"}) for n in range(first, first + 100))
+    recommender.replay(list(enumerate(stream(first, 100), recommender.position + 1)))
+    recommender.recommend(f"user {first}")
+gc.collect()
+print(resident_bytes() - before, recommender.memory.used - used, recommender.memory.gone["users evicted"])
+"""
+
+
+def test_the_process_grows_no_more_than_our_costs_say() -> None:
+    gc.collect()
+    run = subprocess.run([sys.executable, "-c", MEASURED], capture_output=True, text=True, check=True)
+    grown, counted, evicted = map(int, run.stdout.split())
+    assert evicted > 1000
+    assert counted < 96 * 2**20
+    assert grown < 1.05 * counted + 4 * 2**20, f"the process grew by {grown:,} bytes, and {counted:,} were counted"
