@@ -158,6 +158,8 @@ def test_erasing_a_person_replaces_every_file(store: SqliteStore, tmp_path: Path
         await writer.write([UserPut("ann", {"city": "Vaduz"}), Interaction("ann", "i1", 9.0)])
         await writer.snapshot()
         await writer.forget("ann")
+        while writer.erasures.pending:
+            await asyncio.sleep(0.01)
         await writer.write([event(99)])
         await writer.snapshot()
 
