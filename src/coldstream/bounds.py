@@ -19,8 +19,8 @@ SIZES = 'a text such as "2 GiB" or "500 MiB", from 1 MiB on'
 class Bounds:
     """All that bounds what is learned and remembered. Validated when built, frozen afterwards. None is no bound.
 
-    Where a bound is reached, the least useful goes: what was used least often, where a use counts half after `half_life`
-    events. A field has bounds of its own besides: `most`, `admit_after` and `expire`.
+    Where a bound is reached, the least useful goes: what was used least often, a use counting half after a half-life. A
+    field has bounds of its own besides: `most`, `admit_after` and `expire`.
     """
 
     memory: str | None = None
@@ -39,8 +39,8 @@ class Bounds:
     """Values of each of those fields."""
     admissions: int | None = 1000
     """New features that one event or one put may bring; what is new beyond them is left out."""
-    half_life: float = 100_000.0
-    """Events after which a use counts half."""
+    half_life: float | None = None
+    """Events after which a use counts half; None for as many as there may be of a kind: values of a field, users, items."""
 
     def __post_init__(self) -> None:
         for bound in fields(self):
@@ -52,7 +52,8 @@ class Bounds:
             whole = value is None or (isinstance(value, int) and not isinstance(value, bool) and lowest <= value < 2**31)
             _require(name, value, whole, f"a whole number from {lowest} on, or nothing")
         number = isinstance(self.half_life, int | float) and not isinstance(self.half_life, bool)
-        _require("half_life", self.half_life, number and 1 <= self.half_life <= 1e12, "from 1 to 1e12 events")
+        sensible = self.half_life is None or (number and 1 <= self.half_life <= 1e12)
+        _require("half_life", self.half_life, sensible, "from 1 to 1e12 events, or nothing")
 
     @classmethod
     def none(cls) -> "Bounds":

@@ -42,7 +42,7 @@ def evict(shared: SharedModel, users: UserStates, before: Clock, after: Clock) -
     _make_room_for_items(shared, after)
     if before.events // COUNTED != after.events // COUNTED:
         shared.pairs = shared.catalogue.pairs()
-    _make_room_in_memory(shared, users)
+    _make_room_in_memory(shared, users, after)
 
 
 def settle(shared: SharedModel, users: UserStates, before: Clock, after: Clock) -> None:
@@ -105,15 +105,16 @@ def _make_room_for_items(shared: SharedModel, after: Clock) -> None:
         shared.gone["items evicted"] += 1
 
 
-def _make_room_in_memory(shared: SharedModel, users: UserStates) -> None:
+def _make_room_in_memory(shared: SharedModel, users: UserStates, after: Clock) -> None:
     """Let the least useful users and values go, whichever they are, until all of it is within the budget."""
     while users.use is not None and excess(shared, users) > 0:
         values = {field: shared.encoder.vocabulary.listed(field) for field in _evictable(shared)}
         rows = users.use.rows()
-        worth = np.concatenate([*(shared.usage.worth[own] for own in values.values()), users.use.usage.worth[rows]])
-        if not len(worth):
+        counts = [shared.usage.counts(own, after, shared.half_life(field)) for field, own in values.items()]
+        everything = np.concatenate([*counts, users.use.usage.counts(rows, after, users.use.half_life)])
+        if not len(everything):
             return
-        chosen = least_of(worth, len(worth) // PORTION + 1)
+        chosen = least_of(everything, len(everything) // PORTION + 1)
         at = 0
         for field, columns in values.items():
             _release(shared, field, columns[chosen[at : at + len(columns)]].tolist(), "evicted")

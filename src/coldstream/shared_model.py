@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coldstream.arrays import Flags, Integers, checked_columns
+from coldstream.arrays import Doubles, Flags, Integers, checked_columns
 from coldstream.bounds import Bounds
 from coldstream.catalogue.catalogue import AdmittedItem, Catalogue, Layout, Savepoint
 from coldstream.catalogue.combinations import entries_of
@@ -29,7 +29,7 @@ from coldstream.features.fields import Again, Follows, Together, Trend
 from coldstream.features.history import Features
 from coldstream.features.schema import SIDES, Schema
 from coldstream.features.sparse import Sparse, continued, sparse
-from coldstream.features.usage import Usage
+from coldstream.features.usage import HALF_LIFE, Usage
 from coldstream.features.vocabulary import Vocabulary
 from coldstream.model.compiled import unchecked_entry
 from coldstream.model.factorization_machine import FactorizationMachine
@@ -63,9 +63,9 @@ class SharedModel:
     ) -> None:
         self.encoder = Encoder(schema, vocabulary, bounds)
         self.admissions = self.encoder.admissions
-        self.usage = Usage(bounds.half_life)
+        self.usage = Usage()
         """How useful the columns are of those fields that are bounded."""
-        self.item_usage = Usage(bounds.half_life)
+        self.item_usage = Usage()
         """How useful the items are, by slot, where some may have to go."""
         self.gone: Counter[str] = Counter()
         """What had to go so far, by what it was and why."""
@@ -157,7 +157,8 @@ class SharedModel:
     def _begin_use(self, items: Iterable[str], clock: Clock) -> None:
         """Items came."""
         if self.bounds.items is not None:
-            self.item_usage.start(np.array(sorted(set(self.catalogue.slots(items))), np.int32), clock)
+            slots = np.array(sorted(set(self.catalogue.slots(items))), np.int32)
+            self.item_usage.start(slots, clock, self._item_half_life)
 
     def remove_item(self, item: str, clock: Clock) -> None:
         """Take an item out and wipe its columns: of its id, and of histories that it stood in."""
@@ -212,7 +213,7 @@ class SharedModel:
 
     def take_schema(self, schema: Schema, clock: Clock) -> None:
         """Go on with a schema that has all fields there are, and perhaps more, or bounds them otherwise."""
-        tracked = self.admissions.tracked
+        tracked = {field: self.half_life(field) for field in self.admissions.tracked}
         self.encoder.take_schema(schema)
         self.machine.start(clock.position)
         self._tell_linear_fields()
@@ -224,11 +225,12 @@ class SharedModel:
 
     def take_bounds(self, bounds: Bounds, clock: Clock) -> None:
         """Go on within other bounds."""
-        tracked, counted = self.admissions.tracked, self.bounds.items is not None
+        tracked = {field: self.half_life(field) for field in self.admissions.tracked}
+        counted, half_life = self.bounds.items is not None, self._item_half_life
         self.admissions.bounds = bounds
-        self.usage.take_half_life(bounds.half_life, clock)
-        self.item_usage.take_half_life(bounds.half_life, clock)
-        if not counted:
+        if counted:
+            self.item_usage.rescale(np.sort(self.catalogue.live()), clock, half_life, self._item_half_life)
+        else:
             self._begin_use(self.catalogue.registered(), clock)
         self.admissions.follow(self.encoder.schema)
         self._track(tracked, clock)
@@ -265,10 +267,12 @@ class SharedModel:
     def note_use(self, columns: Sequence[int] | Integers, slot: int, after: Clock) -> None:
         """An event brought these columns, and chose an item."""
         if self.bounds.items is not None:
-            self.item_usage.note(np.array([slot], np.int32), after)
+            self.item_usage.note(np.array([slot], np.int32), after, self._item_half_life)
         if self.admissions.tracked:
             used = np.asarray(columns, np.int32)
-            self.usage.note(used[self._is_tracked()[self.machine.parameters.rows.field[used]]], after)
+            half_life = self._half_lives()[self.machine.parameters.rows.field[used]]
+            tracked = half_life > 0
+            self.usage.note(used[tracked], after, half_life[tracked])
 
     def checkpoint_bounds(self) -> Callable[[], None]:
         """What gives back all that bounds have to do with as it is now, but for the vocabulary and the parameters."""
@@ -282,16 +286,29 @@ class SharedModel:
 
         return undo
 
-    def _is_tracked(self) -> NDArray[np.bool_]:
-        """By field, whether it matters how useful its values are."""
-        flags = np.zeros(len(self.encoder.vocabulary.fields), np.bool_)
-        flags[list(self.admissions.tracked)] = True
-        return flags
+    def half_life(self, field: int) -> float:
+        """After how many events a use of a value of a field counts half."""
+        return float(self.bounds.half_life or self.admissions.limits[field].most or HALF_LIFE)
 
-    def _track(self, before: frozenset[int], clock: Clock) -> None:
-        """What became bounded counts as used now: nobody knows when it was."""
-        for field in self.admissions.tracked - before:
-            self.usage.start(self.encoder.vocabulary.listed(field), clock)
+    @property
+    def _item_half_life(self) -> float:
+        return float(self.bounds.half_life or self.bounds.items or HALF_LIFE)
+
+    def _half_lives(self) -> Doubles:
+        """The same by field; 0 where it does not matter how useful its values are."""
+        lives = np.zeros(len(self.encoder.vocabulary.fields), np.float64)
+        for field in self.admissions.tracked:
+            lives[field] = self.half_life(field)
+        return lives
+
+    def _track(self, before: Mapping[int, float], clock: Clock) -> None:
+        """What became bounded counts as used now: nobody knows when it was. The rest goes on with its half-life of now."""
+        for field in self.admissions.tracked:
+            listed, after = self.encoder.vocabulary.listed(field), self.half_life(field)
+            if field not in before:
+                self.usage.start(listed, clock, after)
+            elif before[field] != after:
+                self.usage.rescale(listed, clock, before[field], after)
 
     @property
     def uncommitted(self) -> bool:
@@ -422,7 +439,8 @@ class SharedModel:
         tracked = self.admissions.tracked
         started = [one.column for one in self.machine.start(clock.position) if one.field in tracked]
         if started:
-            self.usage.start(np.array(started, np.int32), clock)
+            new = np.array(started, np.int32)
+            self.usage.start(new, clock, self._half_lives()[self.machine.parameters.rows.field[new]])
 
     def _tell_linear_fields(self) -> None:
         """Tell the machine which fields stay out of the interactions."""

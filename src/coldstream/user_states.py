@@ -22,6 +22,7 @@ from coldstream.features.encoded_user import EncodedUser
 from coldstream.features.encoder import Encoder
 from coldstream.features.history import Features, LastItemFeatures, RecentHistory
 from coldstream.features.sparse import Sparse
+from coldstream.features.usage import HALF_LIFE
 from coldstream.packed_user import NOTHING, UserParts, check_all, packed, unpacked
 from coldstream.ragged import blobs, joined, joined_texts, texts
 from coldstream.user_use import UserUse
@@ -169,14 +170,15 @@ class UserStates:
 
     def follow(self, bounds: Bounds, clock: Clock) -> None:
         """Begin to tell how useful users are, or stop it, as bounds ask for it. Those who are there came now, as it were."""
+        half_life = float(bounds.half_life or bounds.users or HALF_LIFE)
         if bounds.users is None and bounds.expire_users is None and bounds.memory is None:
             self.use = None
         elif self.use is None:
-            self.use = UserUse(bounds.half_life)
+            self.use = UserUse(half_life)
             for user in self._packed:
                 self.use.come(user, clock)
         else:
-            self.use.usage.take_half_life(bounds.half_life, clock)
+            self.use.take_half_life(half_life, clock)
 
     def checkpoint(self, users: Iterable[str]) -> Callable[[], None]:
         """What gives some users back what they are now."""

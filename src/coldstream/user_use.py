@@ -16,7 +16,8 @@ class UserUse:
     """A row for every user. The lowest free row is taken first, so that rows follow from the log alone."""
 
     def __init__(self, half_life: float) -> None:
-        self.usage = Usage(half_life)
+        self.half_life = half_life
+        self.usage = Usage()
         self._rows: dict[str, int] = {}
         self._names: list[str | None] = []
         self._gaps: list[int] = []
@@ -27,7 +28,7 @@ class UserUse:
     def note(self, user: str, clock: Clock) -> None:
         """An event of a user, who may be new."""
         self.come(user, clock)
-        self.usage.note(np.array([self._rows[user]], np.int32), clock)
+        self.usage.note(np.array([self._rows[user]], np.int32), clock, self.half_life)
 
     def come(self, user: str, clock: Clock) -> None:
         """A user is there; to come is a use, as it is of a value."""
@@ -40,7 +41,7 @@ class UserUse:
             row = len(self._names)
             self._names.append(user)
         self._rows[user] = row
-        self.usage.start(np.array([row], np.int32), clock)
+        self.usage.start(np.array([row], np.int32), clock, self.half_life)
 
     def forget(self, user: str) -> None:
         """A user went."""
@@ -48,6 +49,11 @@ class UserUse:
         self._names[row] = None
         self.usage.forget([row])
         heapq.heappush(self._gaps, row)
+
+    def take_half_life(self, half_life: float, clock: Clock) -> None:
+        """Go on with another half-life."""
+        self.usage.rescale(self.rows(), clock, self.half_life, half_life)
+        self.half_life = half_life
 
     def rows(self) -> Integers:
         """The rows of all users, in ascending order."""
@@ -59,7 +65,7 @@ class UserUse:
 
     def copy(self) -> "UserUse":
         """The same as it is now."""
-        other = UserUse(self.usage.half_life)
+        other = UserUse(self.half_life)
         other.usage, other._rows = self.usage.copy(), dict(self._rows)
         other._names, other._gaps = list(self._names), list(self._gaps)
         return other

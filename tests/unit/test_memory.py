@@ -111,7 +111,11 @@ def test_a_snapshot_from_before_there_were_bounds_is_read_and_goes_on_without_an
     document, arrays = recommender.state()
     for name in ("bounds", "admissions", "gone", "pairs", "time"):
         del document[name]
-    kept = {name: array for name, array in arrays.items() if name.partition(".")[0] in ("model", "vocabulary", "catalogue", "users")}
+    kept = {
+        name: array
+        for name, array in arrays.items()
+        if name.partition(".")[0] in ("model", "vocabulary", "catalogue", "users")
+    }
     older = Recommender.from_state(document, kept)
     assert older.bounds == Bounds.none()
     older.change_bounds(recommender.bounds)

@@ -6,6 +6,7 @@ second never does.
 """
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any, TypeAlias
 
 from coldstream.arrays import plain
@@ -200,8 +201,13 @@ class Encoder:
         return [number for number, _ in self._attributes[side].values()]
 
     def known_columns(self, side: str, raw: Mapping[str, Any]) -> list[int]:
-        """The columns of attributes or of a context as given; what is unknown is left out."""
-        return self._known(_described(side, self._attributes[side], raw))[0]
+        """The columns of attributes or of a context as given once; what is unknown, or was left out then, is left out."""
+        features: Features = []
+        for name, (number, field) in self._attributes[side].items():
+            if name in raw:
+                with suppress(InvalidInput):  # it may have been declared since, as something else
+                    features += [(number, label, weight) for label, weight in _features(side, name, field, raw[name])]
+        return self._known(features)[0]
 
     def undeclared(self, context: Mapping[str, Any]) -> list[Field]:
         """The fields that an event's context asks for and nobody declared. They are checked."""

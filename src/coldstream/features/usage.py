@@ -1,11 +1,12 @@
 """How useful things are, things being numbered rows: how often they were used, the latest uses counting most.
 
-A use counts half after every half-life. Whichever of two is the more useful does not depend on when one asks: what is kept
-is log₂ Σ 2^(t/H) over the uses at events t, which only grows. A use at event t adds 2^(t/H).
+A use counts half after every half-life H, of as many events as there may be things of the kind. Whichever of two is the more
+useful does not depend on when one asks: what is kept is log₂ Σ 2^(t/H) over the uses at events t, which only grows. A use at
+event t adds 2^(t/H).
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +18,19 @@ from coldstream.events.clock import Clock
 NEVER = -1e300
 """The time of a use before any event had a time."""
 
+HALF_LIFE = 100_000.0
+"""Of what has no bound of its own."""
+
+HalfLife: TypeAlias = float | Doubles
+"""One for all rows, or one for each."""
+
 _NAMES = ("worth", "used_at", "used_time")
 
 
 class Usage:
     """The worth of every row, and when it was last used: by the count of events, and by the time of the stream."""
 
-    def __init__(self, half_life: float) -> None:
-        self.half_life = half_life
+    def __init__(self) -> None:
         self.worth: Doubles = np.zeros(0, np.float64)
         self.used_at: Longs = np.zeros(0, np.int64)
         self.used_time: Doubles = np.zeros(0, np.float64)
@@ -35,16 +41,16 @@ class Usage:
             for name in _NAMES:
                 setattr(self, name, grown(getattr(self, name), rows))
 
-    def start(self, rows: Integers, clock: Clock) -> None:
+    def start(self, rows: Integers, clock: Clock, half_life: HalfLife) -> None:
         """Rows that stand for something new: their coming is their first use."""
         self.make_room(int(rows.max(initial=-1)) + 1)
-        self.worth[rows] = clock.events / self.half_life
+        self.worth[rows] = clock.events / half_life
         self._touch(rows, clock)
 
-    def note(self, rows: Integers, clock: Clock) -> None:
+    def note(self, rows: Integers, clock: Clock, half_life: HalfLife) -> None:
         """Rows were used, each once."""
         self.make_room(int(rows.max(initial=-1)) + 1)
-        self.worth[rows] = np.logaddexp2(self.worth[rows], clock.events / self.half_life)
+        self.worth[rows] = np.logaddexp2(self.worth[rows], clock.events / half_life)
         self._touch(rows, clock)
 
     def forget(self, rows: Sequence[int] | Integers) -> None:
@@ -70,10 +76,14 @@ class Usage:
         chosen: Integers = rows[old]
         return chosen
 
-    def take_half_life(self, half_life: float, clock: Clock) -> None:
-        """Go on with another half-life; what every row counts now, it counts still."""
-        self.worth += clock.events / half_life - clock.events / self.half_life
-        self.half_life = half_life
+    def rescale(self, rows: Integers, clock: Clock, before: float, after: float) -> None:
+        """Rows go on with another half-life; what each counts now, it counts still."""
+        self.make_room(int(rows.max(initial=-1)) + 1)
+        self.worth[rows] += clock.events / after - clock.events / before
+
+    def counts(self, rows: Integers, clock: Clock, half_life: float) -> Doubles:
+        """The logarithms of how often rows were used lately: to compare rows of different half-lives."""
+        return self.worth[rows] - clock.events / half_life
 
     def _touch(self, rows: Integers, clock: Clock) -> None:
         self.used_at[rows] = clock.events
@@ -89,7 +99,7 @@ class Usage:
 
     def copy(self) -> "Usage":
         """The same as it is now."""
-        other = Usage(self.half_life)
+        other = Usage()
         for name in _NAMES:
             setattr(other, name, getattr(self, name).copy())
         return other

@@ -24,7 +24,7 @@ from coldstream.storage.sqlite import SqliteStore
 from coldstream.storage.store import Saved
 from conftest import bits
 
-NEVER = WriterLimits(snapshot_lines=0, snapshot_seconds=0)
+NEVER = WriterLimits(snapshot_lines=0, snapshot_seconds=0, erase_seconds=0)
 SAME = RequestedModel(Schema(user=[Id(), Category("city")], item=[Id()]), Hyperparameters(factors=4, negatives=3), 0)
 MANY = [*(ItemPut(f"i{n}", {}) for n in range(300)), *(UserPut(f"u{n}", {"city": f"c{n % 9}"}) for n in range(300))]
 

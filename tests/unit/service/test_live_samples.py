@@ -25,7 +25,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
 
 
 def learn(api: Api, first: int, count: int) -> None:
-    events = [{"user": f"u{n}", "item": f"i{n % 7}"} for n in range(first, first + count)]
+    events = [{"user": f"u{n}", "item": f"i{n % 7}", "time": 1.7e9 + n} for n in range(first, first + count)]
     assert api.call("POST", "/events", events).status == 200
 
 
