@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # Data sets live outside the repository; tests that need one say so when it is missing.
 export COLDSTREAM_DATA ?= $(abspath ../shared/data)
 
-.PHONY: run test torture postgres chromium screenshots check lint types layers bench mutants paper results lock clean
+.PHONY: run test torture soak postgres chromium screenshots check lint types layers bench mutants paper results lock clean
 .DEFAULT_GOAL := help
 
 help:  ## What there is to make
@@ -52,6 +52,12 @@ bench: $(READY)  ## Measure speed and memory; ratios are taken within one run
 
 torture: $(READY) postgres  ## A thousand kills on both stores, 200 while snapshots are written, and 100,000 odd requests: an hour, not part of the tests
 	@$(BIN)/python tests/torture
+
+EVENTS ?= 10000000
+
+soak: $(READY)  ## EVENTS events under a budget, and a tenth as many through the service: is memory flat? An hour for ten million
+	@$(BIN)/python benchmarks/soak.py --events $(EVENTS)
+	@$(BIN)/python benchmarks/soak.py --service --events $$(($(EVENTS) / 10))
 
 COUNT ?= 100
 SEED ?= 1

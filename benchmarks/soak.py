@@ -1,0 +1,223 @@
+"""A stream that never ends, in memory that does: new users, items and values all the time, under a budget.
+
+    python benchmarks/soak.py --events 10000000                  # the library, beside a twin without bounds
+    python benchmarks/soak.py --service --events 1000000         # the service, by HTTP
+
+A table by tenths of the stream: resident memory, what the budget counts, p99 of `learn` and of `recommend`, and recall@10.
+With `--service` events go in batches of 100. After the first fifth memory has to be flat within 5 %, p99 within 1.5 times,
+and recall within .005 of the twin's; what is not is said at the end, and by the exit status.
+"""
+
+import argparse
+import http.client
+import json
+import multiprocessing
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from coldstream import Bounds, Category, Event, Id, Recommender, Schema
+
+TENTHS, TOP, GROUPS = 10, 10, 20
+USERS, ITEMS = 20_000, 5_000
+"""Who is there at once: one user in ten events is new and another never comes again, one item in fifty."""
+EVERY = 20
+"""Every so many-th event is ranked first, and its list timed."""
+SCHEMA = Schema(user=[Id()], item=[Id(), Category("group")], context=[Category("campaign", most=50_000)], exclude_seen=False)
+
+
+class Row(NamedTuple):
+    """One tenth of the stream."""
+
+    events: int
+    resident: float
+    counted: float
+    learn: float
+    recommend: float
+    recall: float
+
+
+def stream(count: int, seed: int = 1) -> Iterator[tuple[Event, str | None, str | None]]:
+    """Events, each with an item that has just come and one that has just gone, where there are any."""
+    rng = np.random.default_rng(seed)
+    for first in range(0, count, 10_000):
+        draws = rng.random((10_000, 5))
+        for t, (a, b, c, d, e) in zip(range(first, min(first + 10_000, count)), draws.tolist(), strict=False):
+            user, newest = t // 10 + int(a * a * USERS), t // 50 + ITEMS - 1
+            item = newest - int(b * b * ITEMS)
+            if c < 0.8:  # a user has a group of items, which is found again in a newcomer's first events
+                item -= (item - user) % GROUPS
+            campaign = f"c{t // 500}" if d < 0.7 else f"once-{t}-{e:.3f}"
+            comes, goes = (f"i{newest}", f"i{newest - ITEMS - GROUPS}") if t % 50 == 0 else (None, None)
+            yield Event(f"u{user}", f"i{item}", float(t), {"campaign": campaign}), comes, goes
+
+
+def resident(process: int | str = "self") -> float:
+    """MiB that a process holds."""
+    return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def group_of(item: str) -> dict[str, str]:
+    """What a shop says of an item."""
+    return {"group": f"g{int(item[1:]) % GROUPS}"}
+
+
+def in_library(events: int, memory: str | None, seed: int) -> list[Row]:
+    """The stream through one recommender."""
+    bounds = Bounds.none() if memory is None else Bounds(memory=memory)
+    recommender = Recommender(SCHEMA, seed=seed, bounds=bounds)
+    recommender.put_items((f"i{n}", group_of(f"i{n}")) for n in range(ITEMS))
+    rows, learned, listed, hits = list[Row](), list[float](), list[float](), 0
+    for t, (event, comes, goes) in enumerate(stream(events), 1):
+        if comes is not None and not recommender.has_item(comes):
+            recommender.put_item(comes, group_of(comes))
+        if goes is not None and recommender.has_item(goes):
+            recommender.remove_item(goes)
+        if t % EVERY == 0:
+            start = time.perf_counter()
+            best = recommender.recommend(event.user, TOP, context=event.context, time=event.time)
+            listed.append(time.perf_counter() - start)
+            hits += event.item in [one.item for one in best]
+        start = time.perf_counter()
+        recommender.learn(event)
+        learned.append(time.perf_counter() - start)
+        if t % (events // TENTHS) == 0:
+            used = recommender.memory.used / 2**20
+            rows.append(Row(t, resident(), used, _p99(learned), _p99(listed), hits / len(listed)))
+            learned, listed, hits = [], [], 0
+            if memory is not None:
+                show(rows[-1:])
+    return rows
+
+
+def _p99(seconds: Sequence[float]) -> float:
+    return float(np.quantile(seconds, 0.99) * 1e6)
+
+
+class _Client:
+    """One connection to a service of our own."""
+
+    def __init__(self, folder: Path, memory: str, port: int) -> None:
+        schema = folder / "schema.toml"
+        schema.write_text(SCHEMA.toml())
+        command = [sys.executable, "-m", "coldstream", "serve", "--schema", str(schema), "--data", str(folder / "data")]
+        command += ["--memory", memory, "--port", str(port), "--log-level", "error"]
+        self.process = subprocess.Popen(command)
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
+        while True:
+            try:
+                self.call("GET", "/ready")
+                return
+            except (OSError, RuntimeError):
+                self._connection.close()
+                time.sleep(0.2)
+
+    def call(self, method: str, path: str, body: Any = None) -> Any:
+        """The answer to a request."""
+        text = None if body is None else json.dumps(body)
+        self._connection.request(method, path, text, {"content-type": "application/json"})
+        answer = self._connection.getresponse()
+        content = answer.read()
+        if answer.status != http.HTTPStatus.OK:
+            raise RuntimeError(f"{method} {path}: {answer.status} {content[:200]!r}")
+        return json.loads(content)
+
+
+def in_service(events: int, memory: str) -> list[Row]:
+    """The stream through the service, in batches of 100; the figures of `learn` are those of a batch."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with tempfile.TemporaryDirectory() as folder:
+        client = _Client(Path(folder), memory, port)
+        rows, learned, listed, hits, batch = list[Row](), list[float](), list[float](), 0, list[dict[str, Any]]()
+        client.call("POST", "/items", [{"id": f"i{n}", "attributes": group_of(f"i{n}")} for n in range(1000)])
+        for t, (event, comes, goes) in enumerate(stream(events), 1):
+            if comes is not None:
+                client.call("PUT", f"/items/{comes}", {"attributes": group_of(comes)})
+            if goes is not None and int(goes[1:]) >= 0 and t > events // TENTHS:
+                _leave(client, goes)
+            batch.append({"user": event.user, "item": event.item, "time": event.time, "context": dict(event.context)})
+            if t % 100 == 0:
+                asked = {"user": event.user, "n": TOP, "context": dict(event.context), "time": event.time}
+                start = time.perf_counter()
+                best = client.call("POST", "/recommend", asked)["items"]
+                listed.append(time.perf_counter() - start)
+                hits += event.item in [one["item"] for one in best]
+                start = time.perf_counter()
+                client.call("POST", "/events", batch)
+                learned.append(time.perf_counter() - start)
+                batch = []
+            if t % (events // TENTHS) == 0:
+                used = sum(client.call("GET", "/live")["service"]["memory"]["parts"].values()) / 2**20
+                held = resident(client.process.pid)
+                rows.append(Row(t, held, used, _p99(learned), _p99(listed), hits / len(listed)))
+                learned, listed, hits = [], [], 0
+                show(rows[-1:])
+        client.process.send_signal(signal.SIGTERM)
+        client.process.wait()
+    return rows
+
+
+def _leave(client: _Client, item: str) -> None:
+    with suppress(RuntimeError):  # nobody ever put or chose it
+        client.call("DELETE", f"/items/{item}")
+
+
+def show(rows: Sequence[Row]) -> None:
+    """Rows of the table."""
+    for row in rows:
+        figures = f"{row.resident:>12.0f}{row.counted:>12.0f}{row.learn:>14.0f}{row.recommend:>16.0f}{row.recall:>11.4f}"
+        print(f"{row.events:>12,}{figures}", flush=True)
+
+
+def complaints(rows: Sequence[Row], twin: Sequence[Row]) -> list[str]:
+    """What is not as it should be after the first fifth."""
+    first, rest = rows[1], rows[2:]
+    found = []
+    if max(row.resident for row in rest) > 1.05 * first.resident:
+        found.append("memory grew by more than 5 % after the first fifth")
+    for name in ("learn", "recommend"):
+        if max(getattr(row, name) for row in rest) > 1.5 * getattr(first, name):
+            found.append(f"p99 of {name} grew by more than half after the first fifth")
+    lost = np.mean([own.recall for own in twin[2:]]) - np.mean([own.recall for own in rest]) if twin else 0.0
+    if lost > 0.005:
+        found.append(f"recall is {lost:.4f} below the twin's")
+    return found
+
+
+def main() -> int:
+    """The table, and whether it is as it should be."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--events", type=int, default=10_000_000, help="of the stream")
+    parser.add_argument("--memory", default="512 MiB", help="the budget")
+    parser.add_argument("--service", action="store_true", help="through the service, by HTTP")
+    options = parser.parse_args()
+    print(f"{'events':>12}{'MiB held':>12}{'counted':>12}{'learn p99 µs':>14}{'recommend p99':>16}{'recall@10':>11}")
+    twin = list[Row]()
+    if options.service:
+        rows = in_service(options.events, options.memory)
+    else:
+        with multiprocessing.Pool(1) as pool:
+            beside = pool.apply_async(in_library, (options.events, None, 1))
+            rows = in_library(options.events, options.memory, 1)
+            twin = beside.get()
+        print("without bounds")
+        show(twin)
+    found = complaints(rows, twin)
+    print("\n".join(found) or "flat after the first fifth")
+    return bool(found)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
