@@ -199,6 +199,7 @@ def _end(home: Home, witness: Witness) -> None:
         assert server.terminate() == 0
     witness.look()
     with home.look() as store:
-        newest, _ = store.snapshots()
+        newest, *others = store.snapshots()
+        assert others
         assert witness.twin.follow(witness.lines, newest.position).is_like(store, newest)
     assert "the same, bit by bit" in home.verify()

@@ -50,7 +50,7 @@ CASES: list[tuple[Callable[[Recommender], object], list[str]]] = [
     (lambda r: r.learn(event(device=["x"])), ["context: device", "['x']"]),
     (lambda r: r.learn(("u1", "i1")), ["event", "'u1'", "Event(user="]),  # a list of events, of which none is one
     (lambda r: r.learn(3), ["events", "3"]),
-    (lambda r: r.learn({"user": "u1", "item": "i1"}), ["events must be a list", "{'user': 'u1'", "Event(user="]),
+    (lambda r: r.learn({"user": "u1", "item": "i1"}), ["events must be a list", "'user': 'u1'", "Event(user="]),
     (lambda r: r.add_fields({"item": Category("brand2")}), ["fields of 'item' must be a list", "write [Category("]),
     (lambda r: r.add_fields([Category("brand2")]), ["fields must be lists of fields by side", 'write {"item": [']),
     (lambda r: r.learn([event(), "x"]), ["event", "'x'", "Event(user="]),

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coldstream import Categories, Category, Event, Id, LastAttribute, LastTimePart, Number, Recommender, Schema
-from coldstream.packed_user import FEW, NOTHING, UserParts, check_all, packed, unpacked
+from coldstream.costs import attributes_cost
+from coldstream.packed_user import NOTHING, UserParts, check_all, packed, unpacked
 from coldstream.ragged import joined
 from conftest import bits
 
@@ -20,33 +21,29 @@ values = st.one_of(texts, numbers, st.booleans(), st.integers(-(2**70), 2**70), 
 notes = st.lists(st.tuples(st.integers(0, 99), texts, numbers), max_size=3).map(tuple)
 
 
-def parts(chosen: list[int], recent: list[int], time: float | None, note: Any, attributes: dict[str, Any]) -> UserParts:
-    return UserParts(recent, time, note, attributes, np.array(chosen, np.int32), np.ones(len(chosen), np.int32))
+def parts(
+    chosen: list[int] | dict[int, int], recent: list[int], time: float | None, note: Any, attributes: dict[str, Any]
+) -> UserParts:
+    often = chosen if isinstance(chosen, dict) else dict.fromkeys(chosen, 1)
+    counted = (np.array(list(own), np.int32) for own in (often, often.values()))
+    return UserParts(recent, time, note, attributes, *counted)
 
 
 @given(
-    st.lists(st.one_of(slots, st.integers(0, 9)), max_size=2 * FEW),
+    st.dictionaries(slots, st.integers(1, 9) | st.just(1), max_size=100),
     st.lists(slots, max_size=12),
     st.none() | numbers,
     notes,
     st.dictionaries(texts, values, max_size=4),
 )
 def test_packing_and_unpacking_is_the_identity(
-    chosen: list[int], recent: list[int], time: float | None, note: Any, attributes: dict[str, Any]
+    chosen: dict[int, int], recent: list[int], time: float | None, note: Any, attributes: dict[str, Any]
 ) -> None:
     found = unpacked(packed(parts(chosen, recent, time, note, attributes)))
-    assert found.slots.tolist() == sorted(set(chosen))
-    assert found.times.tolist() == [chosen.count(slot) for slot in sorted(set(chosen))]
+    assert (found.slots.tolist(), found.times.tolist()) == (list(chosen), list(chosen.values())), "in the same order"
     assert (found.recent, found.time, found.last_item) == (recent, time, note)
     assert repr(found.attributes) == repr(attributes), "in the same order, and a number stays of its type"
     assert all(own.flags.writeable for own in (found.slots, found.times)), "kernels are compiled for arrays that may change"
-
-
-@given(st.lists(st.integers(0, 9), min_size=FEW - 5, max_size=FEW + 5))
-def test_equal_users_have_equal_bytes_however_they_are_counted(chosen: list[int]) -> None:
-    counted = [(slot, chosen.count(slot)) for slot in sorted(set(chosen), reverse=True)]
-    other = UserParts([], None, (), {}, *(np.array(column, np.int32) for column in zip(*counted, strict=True)))
-    assert packed(parts(chosen, [], None, (), {})) == packed(other)
 
 
 def test_nothing_is_known_of_whoever_has_no_past() -> None:
@@ -64,8 +61,8 @@ def test_nothing_is_known_of_whoever_has_no_past() -> None:
     ],
 )
 def test_a_user_who_does_not_fit_is_refused(users: list[UserParts], why: str) -> None:
-    sound = [packed(parts([8, 8, 0], [0, 8], 3.5, ((1, "a", 1.0),), {"a": "b"}))] * 3
-    check_all(*joined(sound), 9)
+    sound = [packed(parts({8: 2, 0: 1}, [0, 8], 3.5, ((1, "a", 1.0),), {"a": "b"}))] * 3
+    assert check_all(*joined(sound), 9) == (3 * 2, 3 * attributes_cost({"a": "b"}))
     with pytest.raises(ValueError, match=why):
         check_all(*joined([*sound, *map(packed, users), *sound]), 9)
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from coldstream import (
+    Bounds,
     Categories,
     Category,
     Diverged,
@@ -155,7 +156,7 @@ def test_nobody_can_change_what_is_shown() -> None:
 
 @pytest.mark.parametrize("seen", [1, 3000])
 def test_who_had_much_still_learns(seen: int) -> None:
-    recommender = Recommender(Schema(), factors=2, negatives=3)
+    recommender = Recommender(Schema(), factors=2, negatives=3, bounds=Bounds(seen=None))
     for n in range(seen):
         recommender.put_item(f"i{n}")
     recommender.train([Event("u", f"i{n}") for n in range(seen)], epochs=1)

@@ -141,7 +141,7 @@ def _left_out(names: Iterable[str], ignore: Collection[str]) -> frozenset[str]:
 def _row_numbers(path: Path, encoding: str, rows: int) -> Sequence[int]:
     """Where each row of a CSV file begins, as an editor counts lines: some are empty, and some rows hold line breaks."""
     numbers, quoted = list[int](), False
-    with open(path, encoding=encoding, newline="") as file:
+    with open(path, encoding=encoding, errors="replace", newline="") as file:
         for number, line in enumerate(file, 1):
             if not quoted and line.strip():
                 numbers.append(number)

@@ -9,7 +9,7 @@ from coldstream.storage.store import Saved
 from coldstream.storage.view import View
 
 BASE = "base"
-"""The key in an increment's document of the snapshot that it builds on: its number and its position."""
+"""The key in an increment's document of the line that the snapshot knows which it builds on."""
 
 
 class Chain(NamedTuple):
@@ -45,11 +45,13 @@ def read_chain(store: View, saved: Saved) -> tuple[State, Chain]:
 
 
 def _base(store: View, saved: Saved, increment: State) -> Saved:
+    """The snapshot before one that knows the line it builds on: by its line, because a restored store numbers them anew."""
     try:
-        base = Saved(*map(int, increment[0][BASE]))
+        position = int(increment[0][BASE])
     except (KeyError, TypeError, ValueError) as error:
         raise InvalidSnapshot(f"snapshot {saved.number} does not say what it builds on; use an older one") from error
-    if base.number >= saved.number or base not in store.snapshots():
-        message = f"snapshot {saved.number} builds on snapshot {base.number}, which is not there"
+    before = [one for one in store.snapshots() if one.number < saved.number and one.position == position]
+    if not before:
+        message = f"snapshot {saved.number} builds on one of line {position}, which is not there"
         raise InvalidSnapshot(f"{message}; use an older one")
-    return base
+    return max(before)

@@ -65,7 +65,7 @@ def _write(learner: Learner, file: Path, digests: Path, base: Chain | None) -> d
         known = fingerprint(state)
     else:
         (document, arrays), known = increment(state, base.fingerprint)
-        state = ({**document, BASE: list(base.newest)}, arrays)
+        state = ({**document, BASE: base.newest.position}, arrays)
     save(file, state)
     np.savez(digests, allow_pickle=False, **known.digests)
     return {"seal": known.seal}
