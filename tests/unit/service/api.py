@@ -39,6 +39,10 @@ class Answer(NamedTuple):
         return json.loads(self.body)
 
 
+PATIENCE = 600.0
+"""Seconds: whoever starts the first service of a fresh clone waits until the kernels are compiled."""
+
+
 class Api:
     """A service in this process."""
 
@@ -70,7 +74,7 @@ class Api:
         self._loop.close()
 
     def run(self, awaitable: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(awaitable, self._loop).result(120)
+        return asyncio.run_coroutine_threadsafe(awaitable, self._loop).result(PATIENCE)
 
     def call(
         self,
