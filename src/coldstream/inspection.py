@@ -4,7 +4,7 @@ What is looked for by name is answered in pages, and one page looks at so many n
 with all features is worked out in steps, between which others get their turn.
 """
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -156,6 +156,12 @@ class Inspection:
                 first = some[-1] + 1
                 yield
         return columns
+
+    def still_given(self, columns: Iterable[int]) -> list[int]:
+        """Those of some columns that stand for values of users' attributes or of contexts now."""
+        encoder = self._shared.encoder
+        numbers = {number for side in ("user", "context") for number in encoder.attribute_fields(side)}
+        return [column for column in columns if self._vocabulary.fields_of(column, column + 1)[0] in numbers]
 
     def columns_of(self, side: str, given: Mapping[str, Any]) -> list[int]:
         """The columns of a user's attributes, or of a context, as given."""

@@ -183,12 +183,13 @@ class SharedModel:
         self._wipe(columns)
 
     def release_values(self, columns: Iterable[int]) -> None:
-        """Wipe columns of users' attributes and of contexts, and forget the values they stood for."""
-        vocabulary, own = self.encoder.vocabulary, list(columns)
-        for column in own:
+        """Wipe columns of users' attributes and of contexts, and forget the values they stood for; gaps are passed over."""
+        vocabulary, own = self.encoder.vocabulary, list[int]()
+        for column in columns:
             (field,), (value,) = vocabulary.fields_of(column, column + 1), vocabulary.values_of(column, column + 1)
-            assert value is not None, f"column {column} stands for something"
-            vocabulary.release(field, value)
+            if value is not None:
+                vocabulary.release(field, value)
+                own.append(column)
         self._wipe(own)
 
     def _wipe(self, columns: Sequence[int]) -> None:

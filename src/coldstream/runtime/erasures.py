@@ -83,7 +83,8 @@ class Erasures:
         assert self._unclaimed is not None
         while self._read < learner.position and (lines := await reading.page(self._read)):
             await reading.done(self._take(learner, lines))
-        return self._unclaimed.columns()
+        # Values may have gone for want of room while the log was read, and their columns to others.
+        return tuple(learner.recommender.inspection.still_given(self._unclaimed.columns()))
 
     async def _read_log(self, learner: Learner, reading: LogReading, leaving: dict[str, int]) -> None:
         columns = await reading.done(learner.recommender.inspection.given_columns_in_steps())

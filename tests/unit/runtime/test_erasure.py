@@ -329,6 +329,41 @@ def test_what_is_said_while_the_log_is_read_counts(store: Full, folder: Path, mo
     assert recovers_to(folder, during(store, folder, work))
 
 
+def test_a_column_that_went_to_another_while_the_log_was_read_is_not_released(
+    store: Full, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What only the one who leaves had may go for want of room meanwhile, and an item come to its column."""
+    monkeypatch.setattr("coldstream.runtime.log_reading.PAGE", 3)
+    monkeypatch.setattr("coldstream.runtime.erasures.NEAR", 2)
+    requested = RequestedModel(SCHEMA, Hyperparameters(factors=3, negatives=3), 0, {"undeclared_values": 3})
+
+    async def live() -> Learner:
+        writer = Writer(store, recovered(store, requested), NEVER, folder)
+        await writer.start(lambda: None)
+        await writer.write([*ITEMS, *ANN, *BOB, *(Interaction(f"u{n}", "i1", 0.0) for n in range(30))])
+        pages, said = writer._upkeep._reading.pages, False
+
+        async def slowly(after: int, until: int) -> Any:
+            nonlocal said
+            async for lines in pages(after, until):
+                if lines[0][0] > 20 and not said:
+                    said = True
+                    await writer.write([Interaction("bob", "i1", 0.0, {"undeclared": f"v{n}"}) for n in range(2)])
+                    await writer.write([ItemPut(f"new{n}", {}) for n in range(9)])
+                yield lines
+
+        writer._upkeep._reading.pages = slowly  # type: ignore[method-assign]
+        await forget(writer, "ann")
+        assert said
+        assert "context.undeclared=ann's own" not in features(writer.learner)
+        assert {f"item.id=new{n}" for n in range(9)} <= features(writer.learner)
+        await writer.stop()
+        assert writer.failed is None
+        return writer.learner
+
+    assert recovers_to(folder, asyncio.run(live()))
+
+
 def test_the_writer_goes_on_between_the_steps_of_a_purge(store: Full, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("coldstream.storage.sqlite_compaction.STEP", 5)
 
