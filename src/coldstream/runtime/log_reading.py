@@ -10,6 +10,7 @@ from coldstream.errors import Interrupted
 from coldstream.inspection import Answer, Steps
 from coldstream.runtime.records import Record, record_of
 from coldstream.runtime.snapshots import InStore
+from coldstream.runtime.turns import in_turns
 from coldstream.storage.log_pages import PAGE
 from coldstream.storage.store import Store
 
@@ -46,15 +47,14 @@ class LogReading:
     async def done(self, steps: Steps[Answer]) -> Answer:
         """The answer of work that is done in steps on the event loop."""
         since = perf_counter()
-        while True:
-            try:
-                next(steps)
-            except StopIteration as end:
-                answer: Answer = end.value
-                return answer
+
+        async def pause() -> None:
+            nonlocal since
             if perf_counter() - since > SLICE:
                 await self.pause(0)
                 since = perf_counter()
+
+        return await in_turns(steps, pause)
 
     async def done_in_store(self, steps: Iterator[None]) -> None:
         """Do work of the store in its thread, a step at a time."""

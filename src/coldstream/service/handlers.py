@@ -22,11 +22,11 @@ from coldstream.recommender import Recommendation
 from coldstream.runtime.checks import Refused
 from coldstream.runtime.records import FieldsAdded, Interaction, ItemPut, ItemRemoved, Record, UserPut
 from coldstream.runtime.snapshots import NOT_NOW
+from coldstream.runtime.turns import in_turns
 from coldstream.scoring.requests import EncodedRequest
 from coldstream.service import live_messages, messages
 from coldstream.service.process_memory import resident_bytes
 from coldstream.service.service import VERSION, Service
-from coldstream.service.turns import in_turns
 
 log = logging.getLogger(__name__)
 

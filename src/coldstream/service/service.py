@@ -21,13 +21,13 @@ from coldstream.recommender import Recommender
 from coldstream.runtime.huge_pages import collapse
 from coldstream.runtime.learner import Learner
 from coldstream.runtime.recovery import RequestedModel, recovered
+from coldstream.runtime.turns import in_turns
 from coldstream.runtime.warming import warm_up
 from coldstream.runtime.writer import Stopping, Writer, WriterLimits
 from coldstream.service.live_samples import LiveSamples
 from coldstream.service.metrics import Metrics
 from coldstream.service.request_batcher import RequestBatcher
 from coldstream.service.settings import Settings
-from coldstream.service.turns import in_turns
 from coldstream.storage.store import Store
 
 log = logging.getLogger(__name__)
