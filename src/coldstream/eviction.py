@@ -9,7 +9,7 @@ import numpy as np
 
 from coldstream.events.clock import Clock
 from coldstream.features.usage import is_time_to_look, least_of
-from coldstream.memory import excess
+from coldstream.memory import excess, items_excess
 from coldstream.shared_model import SharedModel
 from coldstream.user_states import UserStates
 
@@ -27,8 +27,10 @@ def is_due(shared: SharedModel, users: UserStates, before: Clock, after: Clock) 
         return True
     if bounds.items is not None and len(shared.catalogue) > bounds.items:
         return True
-    if bounds.memory is not None and (before.events // COUNTED != after.events // COUNTED or excess(shared, users) > 0):
-        return True
+    if bounds.memory is not None:
+        counted = before.events // COUNTED != after.events // COUNTED
+        if counted or excess(shared, users) > 0 or items_excess(shared) > 0:
+            return True
     ages = [limits[field].expire for field in shared.admissions.tracked]
     return any(age is not None and is_time_to_look(age, before, after) for age in (bounds.expire_users, *ages))
 
@@ -39,9 +41,9 @@ def evict(shared: SharedModel, users: UserStates, before: Clock, after: Clock) -
     _expire_users(shared, users, before, after)
     _make_room_for_values(shared)
     _make_room_for_users(shared, users)
-    _make_room_for_items(shared, after)
     if before.events // COUNTED != after.events // COUNTED:
         shared.pairs = shared.catalogue.pairs()
+    _make_room_for_items(shared, after)
     _make_room_in_memory(shared, users, after)
 
 
@@ -97,9 +99,15 @@ def _make_room_for_users(shared: SharedModel, users: UserStates) -> None:
 
 def _make_room_for_items(shared: SharedModel, after: Clock) -> None:
     most, catalogue = shared.bounds.items, shared.catalogue
-    if most is None or len(catalogue) <= most:
-        return
-    count = len(catalogue) - most + most // PORTION
+    if most is not None and len(catalogue) > most:
+        _drop_items(shared, len(catalogue) - most + most // PORTION, after)
+    while items_excess(shared) > 0 and len(catalogue):
+        _drop_items(shared, len(catalogue) // PORTION + 1, after)
+        shared.pairs = catalogue.pairs()
+
+
+def _drop_items(shared: SharedModel, count: int, after: Clock) -> None:
+    catalogue = shared.catalogue
     for slot in shared.item_usage.least(np.sort(catalogue.live()), count).tolist():
         shared.remove_item(catalogue.ids[slot], after)
         shared.gone["items evicted"] += 1

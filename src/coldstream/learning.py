@@ -7,6 +7,7 @@ ahead, as long as no item comes: those who are drawn must be those who were ther
 
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, chain
+from typing import NamedTuple
 
 import numpy as np
 
@@ -45,7 +46,7 @@ def observe_one(shared: SharedModel, users: UserStates, event: Event, clock: Clo
     """Count and remember an event at its clock, without learning from it; the clock after it."""
     state = users.of(event.user)
     columns, _, slot = shared.admit_columns(event, users.features(event.user), clock)
-    shared.catalogue.count(slot, users.recent_slots(state.recent), clock.events)
+    shared.catalogue.count(slot, users.recent_slots(state), clock.events)
     users.remember(event, slot)
     after = clock.after(event.time)
     _note_use(shared, users, event, columns, slot, after)
@@ -65,17 +66,28 @@ def _divergence(shared: SharedModel, user: str, item: str) -> str:
     return shared.machine.divergence(f"event of user {user!r} with item {item!r}")
 
 
-def learn_or_observe(shared: SharedModel, users: UserStates, lines: Iterable[tuple[int, Event]], clock: Clock) -> Clock:
-    """Learn events with their positions, and observe those whose update diverges; the clock after them.
+class Place(NamedTuple):
+    """Where an item is kept. A number may be another item's later on; the arrival is that of no other."""
+
+    number: int
+    arrival: int
+
+
+def learn_or_observe(
+    shared: SharedModel, users: UserStates, lines: Iterable[tuple[int, Event]], clock: Clock
+) -> tuple[Clock, list[Place]]:
+    """Learn events with their positions, and observe those whose update diverges; the clock after them, and their items'
+    places.
 
     The bits are those of learning one by one.
     """
     pending = _Pending(shared, users, clock, observe=True)
+    places: list[Place] = []
     for position, event in lines:
-        pending.add(event, position)
+        places.append(pending.add(event, position))
         shared.encoder.vocabulary.commit()
     pending.learn()
-    return pending.clock
+    return pending.clock, places
 
 
 def learn_all(shared: SharedModel, users: UserStates, events: Sequence[Event], clock: Clock) -> Clock:
@@ -123,8 +135,8 @@ class _Pending:
         self._seen: dict[str, tuple[Integers, Integers, list[int]]] = {}
         self._seen_by: list[tuple[str, int]] = []
 
-    def add(self, event: Event, position: int) -> None:
-        """One more, which is learned now or later."""
+    def add(self, event: Event, position: int) -> Place:
+        """One more, which is learned now or later; where its item is kept."""
         shared, users = self._shared, self._users
         comes = event.item not in shared.catalogue
         if comes or len(self._slots) >= MOST or self._has_forgotten(event.user):
@@ -132,14 +144,16 @@ class _Pending:
         clock = self.clock.at(position)
         state = users.of(event.user)
         columns, values, slot = shared.admit_columns(event, users.features(event.user), clock)
+        place = Place(slot, shared.catalogue.arrival(slot))
         self._columns += columns
         self._values += values
         self._lengths.append(len(columns))
         self._slots.append(slot)
         self._positions.append(position)
-        self._recent.append(users.recent_items(state.recent))
+        self._recent.append(users.recent_items(state))
         if event.user not in self._seen:
-            self._seen[event.user] = (state.seen.slots(), state.seen.times(), [])
+            _, seen = users.past(state)
+            self._seen[event.user] = (seen.slots(), seen.times(), [])
         before, _, since = self._seen[event.user]
         self._seen_by.append((event.user, len(before) + len(since)))
         since.append(slot)
@@ -154,6 +168,7 @@ class _Pending:
             shared.catalogue.settle()
         if due:
             evict(shared, users, clock, self.clock)
+        return place
 
     def _has_forgotten(self, user: str) -> bool:
         """Whether a user may have forgotten some of the items that were seen before the events that wait."""

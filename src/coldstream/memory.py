@@ -5,13 +5,17 @@ Arrays and dictionaries grow by doubling; the costs allow for it.
 
 from typing import NamedTuple
 
-from coldstream.costs import COLUMN, FIELD, ITEM, NEIGHBOUR, SEEN, USER
+from coldstream.costs import COLUMN, FIELD, GONE, ITEM, NEIGHBOUR, SEEN, USER
 from coldstream.features.sketch import DEPTH, WIDTH
 from coldstream.shared_model import SharedModel
 from coldstream.user_states import UserStates
 
 _USAGE = 24
 _SPARE = 4  # bytes of each factor that are there twice while an array grows
+
+
+ITEMS_SHARE = 0.5
+"""The most that items may take of a budget. A shop's catalogue is not given up for users who come once."""
 
 
 class Memory(NamedTuple):
@@ -26,7 +30,7 @@ class Memory(NamedTuple):
     refused: dict[str, int]
     """What was new and was left out, by reason: `full`, `rare`, `many` or `fields`."""
     gone: dict[str, int]
-    """What had to go so far: values and users, evicted and expired."""
+    """What had to go so far: values, users and items, evicted and expired."""
 
     @property
     def has_lost_users(self) -> bool:
@@ -47,8 +51,14 @@ def excess(shared: SharedModel, users: UserStates) -> int:
     return 0 if bound is None else sum(_parts(shared, users, shared.pairs).values()) - bound
 
 
+def items_excess(shared: SharedModel) -> int:
+    """How many bytes items take too many of a budget, with their neighbours."""
+    bound = shared.bounds.memory_bytes
+    return 0 if bound is None else _items(shared) + shared.pairs * NEIGHBOUR - int(bound * ITEMS_SHARE)
+
+
 def _parts(shared: SharedModel, users: UserStates, pairs: int) -> dict[str, int]:
-    vocabulary, catalogue, factors = shared.encoder.vocabulary, shared.catalogue, shared.hyperparameters.factors
+    vocabulary, factors = shared.encoder.vocabulary, shared.hyperparameters.factors
     row = shared.machine.parameters.row_bytes + _USAGE + _SPARE * factors
     sketches = sum(limit.admit_after > 1 for limit in shared.admissions.limits.values())
     return {
@@ -57,6 +67,12 @@ def _parts(shared: SharedModel, users: UserStates, pairs: int) -> dict[str, int]
         "fields": len(vocabulary.fields) * (FIELD + 16 * factors) + sketches * DEPTH * WIDTH,
         "users": len(users) * USER + users.weight,
         "history": users.seen * SEEN,
-        "items": len(catalogue.ids) * ITEM + catalogue.weight,
+        "items": _items(shared),
         "neighbours": pairs * NEIGHBOUR,
     }
+
+
+def _items(shared: SharedModel) -> int:
+    catalogue = shared.catalogue
+    live = len(catalogue)
+    return live * ITEM + (len(catalogue.ids) - live) * GONE + catalogue.weight

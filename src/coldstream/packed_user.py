@@ -18,8 +18,9 @@ from coldstream.costs import attributes_cost
 from coldstream.features.history import LastItemFeatures
 from coldstream.ragged import PIECE, bounds, decoded, packed_document
 
-_HEADER = Struct("<dII")  # time, NaN for none; the number of last items; twice that of all items, and 1 if counts follow
-_FIELDS = np.dtype([("time", "<f8"), ("recent", "<u4"), ("seen", "<u4")])
+# Time, NaN for none; as of when; the number of last items; twice that of all items, and 1 if counts follow.
+_HEADER = Struct("<dqII")
+_FIELDS = np.dtype([("time", "<f8"), ("as_of", "<i8"), ("recent", "<u4"), ("seen", "<u4")])
 
 Document = tuple[Mapping[str, Any], LastItemFeatures]
 
@@ -36,9 +37,11 @@ class UserParts(NamedTuple):
     """Of all items that the user had, each once, the latest at the end …"""
     times: Integers
     """… and how often each was had."""
+    as_of: int
+    """How many slots had been freed when these were right: those that were freed since are void."""
 
 
-NOTHING = _HEADER.pack(math.nan, 0, 0)
+NOTHING = _HEADER.pack(math.nan, 0, 0, 0)
 """Somebody of whom nothing is known but the id."""
 
 
@@ -46,7 +49,8 @@ def packed(user: UserParts) -> bytes:
     """A user as bytes."""
     slots, times = array("i", user.slots.tolist()), array("i", user.times.tolist())
     repeated = any(often != 1 for often in times)
-    header = _HEADER.pack(math.nan if user.time is None else user.time, len(user.recent), 2 * len(slots) + repeated)
+    time = math.nan if user.time is None else user.time
+    header = _HEADER.pack(time, user.as_of, len(user.recent), 2 * len(slots) + repeated)
     numbers = array("i", user.recent) + slots + (times if repeated else array("i"))
     known = user.attributes or user.last_item
     text = packed_document((dict(user.attributes), user.last_item)) if known else b""
@@ -55,18 +59,18 @@ def packed(user: UserParts) -> bytes:
 
 def unpacked(content: bytes) -> UserParts:
     """The inverse of `packed`."""
-    time, count, coded = _HEADER.unpack_from(content)
+    found, as_of, count, coded = _HEADER.unpack_from(content)
     seen, repeated = divmod(coded, 2)
     numbers = np.frombuffer(content, np.int32, count + seen * (1 + repeated), _HEADER.size).copy()  # kernels' own type
     end = _HEADER.size + numbers.nbytes
     attributes, last_item = _document(json.loads(content[end:])) if end < len(content) else ({}, ())
-    slots = numbers[count : count + seen]
+    slots, time = numbers[count : count + seen], None if math.isnan(found) else found
     times = numbers[count + seen :] if repeated else np.ones(seen, np.int32)
-    return UserParts(numbers[:count].tolist(), None if math.isnan(time) else time, last_item, attributes, slots, times)
+    return UserParts(numbers[:count].tolist(), time, last_item, attributes, slots, times, as_of)
 
 
-def check_all(content: Flags, length: Integers, slots: int) -> tuple[int, int]:
-    """Refuse packed users that do not fit a catalogue of so many slots. Kernels trust what they index with.
+def check_all(content: Flags, length: Integers, slots: int, freed: int) -> tuple[int, int]:
+    """Refuse packed users that do not fit a catalogue of so many slots, freed so often. Kernels trust what they index with.
 
     How many items all of them had, and what their attributes weigh.
     """
@@ -75,17 +79,19 @@ def check_all(content: Flags, length: Integers, slots: int) -> tuple[int, int]:
         raise ValueError("a user is shorter than a header")
     seen, weight = 0, 0
     for first in range(0, len(length), PIECE):
-        own = _check(content, starts[first : first + PIECE], ends[first : first + PIECE], slots)
+        own = _check(content, starts[first : first + PIECE], ends[first : first + PIECE], slots, freed)
         seen, weight = seen + own[0], weight + own[1]
     return seen, weight
 
 
-def _check(content: Flags, starts: Longs, ends: Longs, slots: int) -> tuple[int, int]:
+def _check(content: Flags, starts: Longs, ends: Longs, slots: int, freed: int) -> tuple[int, int]:
     header = _gathered(content, starts, _HEADER.size).view(_FIELDS)[:, 0]
     recent, seen, repeated = header["recent"].astype(np.int64), header["seen"].astype(np.int64) // 2, header["seen"] % 2
     text = starts + _HEADER.size + 4 * (recent + seen * (1 + repeated))
     if (text > ends).any() or np.isinf(header["time"]).any():
         raise ValueError("a user is not as long as the header says")
+    if ((header["as_of"] < 0) | (header["as_of"] > freed)).any():
+        raise ValueError("a user is of the future")
     first = starts + _HEADER.size
     _check_numbers(content, first, recent + seen, 0, slots)
     _check_numbers(content, first + 4 * (recent + seen), seen * repeated, 1, 2**31 - 1)

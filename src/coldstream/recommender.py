@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coldstream.arguments import checked_count, checked_event, checked_events, checked_pairs
-from coldstream.arrays import Doubles, Integers, frozen, plain
+from coldstream.arrays import Doubles, Integers, Longs, frozen, plain
 from coldstream.bounds import Bounds
 from coldstream.config import Hyperparameters
 from coldstream.errors import InvalidInput, InvalidSnapshot, UnknownId, shown
@@ -26,7 +26,7 @@ from coldstream.features.vocabulary import Vocabulary
 from coldstream.garbage import collection_paused
 from coldstream.increments import is_increment
 from coldstream.inspection import Inspection
-from coldstream.learning import learn_all, learn_one, learn_or_observe, observe_one
+from coldstream.learning import Place, learn_all, learn_one, learn_or_observe, observe_one
 from coldstream.memory import Memory, memory_of
 from coldstream.model.explanation import Addends, Explanation, explained, side_of
 from coldstream.model.factorization_machine import checked_seed, resolve_hyperparameters
@@ -161,14 +161,16 @@ class Recommender:
         """A user's attributes as they were put."""
         return {name: plain(raw) for name, raw in self._user(user).attributes.items()}
 
-    def place(self, item: str) -> int:
-        """The number of an item, from 0 in the order of first registration. An id keeps its number, also when it is gone."""
-        found = self._shared.catalogue.slots([checked_id("item", item)])
-        return found[0] if found else self._slot(item)
+    def place(self, item: str) -> Place:
+        """Where an item is kept, also if it went lately."""
+        catalogue = self._shared.catalogue
+        found = catalogue.slots([checked_id("item", item)])
+        slot = found[0] if found else self._slot(item)
+        return Place(slot, catalogue.arrival(slot))
 
-    def places(self) -> int:
-        """How many numbers `place` has given out."""
-        return len(self._shared.catalogue.ids)
+    def arrivals(self) -> Longs:
+        """By place, which of all arrivals the item was that is kept there; to be read only."""
+        return self._shared.catalogue.arrivals_by_slot()
 
     def has_item(self, item: str) -> bool:
         """Whether an item is in the catalogue."""
@@ -398,10 +400,10 @@ class Recommender:
         return self._shared.scorer.rank(request, slot, self._clock.events)
 
     def rank_by(self, user: str | None, item: str, *scores: Doubles) -> list[Rank]:
-        """Where an item would stand for a user by other scores, each an array with a number for every `place`."""
+        """Where an item would stand for a user by other `scores`, each an array with a number for every place."""
         slot, catalogue = self._slot(item), self._shared.catalogue
         state = self._users.of(None if user is None else checked_id("user", user))
-        excluded = np.unique(state.seen.slots() if self.schema.exclude_seen else _NO_SLOTS)
+        excluded = np.unique(self._users.past(state)[1].slots() if self.schema.exclude_seen else _NO_SLOTS)
         return [Rank(*rank_by(own, catalogue.items.choices, excluded, slot)) for own in scores]
 
     def predict(
@@ -488,8 +490,11 @@ class Recommender:
         clock = self._clock.at(self._checked_position(position))
         self._clock = observe_one(self._shared, self._users, checked_event(event), clock)
 
-    def replay(self, events: Sequence[tuple[int, Event]]) -> None:
-        """Learn `events` of a log, each with its position; one whose update diverges is observed, as when it came."""
+    def replay(self, events: Sequence[tuple[int, Event]]) -> list[Place]:
+        """Learn `events` of a log, each with its position; one whose update diverges is observed, as when it came.
+
+        Where the item of each was kept.
+        """
         coming, last = dict[str, Field](), self._clock.position
         for position, event in events:
             if checked_event(event).context:
@@ -498,7 +503,8 @@ class Recommender:
                 raise InvalidInput(f"position must be a whole number beyond {last} and below 2**62, got {shown(position)}")
             last = position
         with collection_paused():
-            self._clock = learn_or_observe(self._shared, self._users, events, self._clock)
+            self._clock, places = learn_or_observe(self._shared, self._users, events, self._clock)
+        return places
 
     def _learn_many(self, events: Iterable[Event]) -> None:
         given = checked_events(events)
@@ -506,7 +512,8 @@ class Recommender:
         for event in given:
             if event.context:
                 coming |= self.check_event(event, coming)
-        saved = None if self.bounds.items is None else self.state()  # items that had to go cannot be taken back one by one
+        # Items that had to go cannot be taken back one by one.
+        saved = self.state() if self._shared.may_lose_items else None
         try:
             with collection_paused():
                 self._clock = learn_all(self._shared, self._users, given, self._clock)

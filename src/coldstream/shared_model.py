@@ -111,7 +111,7 @@ class SharedModel:
         for at, item in enumerate(items):
             put.append(self._admitted(item))
             self.admissions.commit()
-            if self._counts_items:
+            if self.may_lose_items:
                 self._put_admitted(put, clock)
                 put = []
             if is_due():
@@ -150,13 +150,13 @@ class SharedModel:
         self._begin_use(come, clock)
 
     @property
-    def _counts_items(self) -> bool:
-        """Whether it matters after every item how many there are."""
+    def may_lose_items(self) -> bool:
+        """Whether items may have to go, so that it matters after each how many there are, and how useful they are."""
         return self.bounds.items is not None or self.bounds.memory is not None
 
     def _begin_use(self, items: Iterable[str], clock: Clock) -> None:
         """Items came."""
-        if self.bounds.items is not None:
+        if self.may_lose_items:
             slots = np.array(sorted(set(self.catalogue.slots(items))), np.int32)
             self.item_usage.start(slots, clock, self._item_half_life)
 
@@ -227,7 +227,7 @@ class SharedModel:
     def take_bounds(self, bounds: Bounds, clock: Clock) -> None:
         """Go on within other bounds."""
         tracked = {field: self.half_life(field) for field in self.admissions.tracked}
-        counted, half_life = self.bounds.items is not None, self._item_half_life
+        counted, half_life = self.may_lose_items, self._item_half_life
         self.admissions.bounds = bounds
         if counted:
             self.item_usage.rescale(np.sort(self.catalogue.live()), clock, half_life, self._item_half_life)
@@ -267,7 +267,7 @@ class SharedModel:
 
     def note_use(self, columns: Sequence[int] | Integers, slot: int, after: Clock) -> None:
         """An event brought these columns, and chose an item."""
-        if self.bounds.items is not None:
+        if self.may_lose_items:
             self.item_usage.note(np.array([slot], np.int32), after, self._item_half_life)
         if self.admissions.tracked:
             used = np.asarray(columns, np.int32)
@@ -392,7 +392,7 @@ class SharedModel:
             "catalogue": catalogue_arrays
             | {"id": items[0], "id_length": items[1], "note": notes[0], "note_length": notes[1]},
         }
-        slots = 0 if self.bounds.items is None else len(self.catalogue.ids)
+        slots = len(self.catalogue.ids) if self.may_lose_items else 0
         parts |= {"usage": self.usage.state(rows), "item_usage": self.item_usage.state(slots), "admissions": sketches}
         return document, {f"{part}.{name}": array for part, arrays in parts.items() for name, array in arrays.items()}
 
@@ -417,8 +417,8 @@ class SharedModel:
             "attributes": [attributes for attributes, _ in notes],
             "notes": [note for _, note in notes],
         }
-        if not len(set(catalogue["ids"])) == len(catalogue["ids"]) == len(notes):
-            raise ValueError("an item is there twice, or has no attributes")
+        if len(catalogue["ids"]) != len(notes):
+            raise ValueError("an item has no attributes")
         shared.catalogue.restore(columns, has_ids, catalogue, own)
         held = (number for number, limit in shared.admissions.limits.items() if limit.held)
         id_field = shared.encoder.id_field("item")
@@ -430,7 +430,7 @@ class SharedModel:
             shared.admissions.restore(shared.encoder.schema, document["admissions"], parts["admissions"])
             if shared.admissions.tracked:
                 shared.usage.restore(columns, parts["usage"])
-            if shared.bounds.items is not None:
+            if shared.may_lose_items:
                 shared.item_usage.restore(len(shared.catalogue.ids), parts["item_usage"])
         return shared
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from coldstream.errors import InvalidSnapshot
 from coldstream.files import atomic
 
-FORMAT, VERSION = "coldstream-snapshot", 4
+FORMAT, VERSION = "coldstream-snapshot", 5
 
 NOT_WHAT_IT_SHOULD_BE = (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError)
 """What restoring raises where a document or an array is of another kind than the code that reads it expects."""

@@ -96,7 +96,7 @@ class _Collected:
         state = users.of(event.user)
         if event.user not in self._numbers:
             self._numbers[event.user] = len(self.before)
-            self.before.append(state.seen.own_copy())
+            self.before.append(users.past(state)[1].own_copy())
         x, slot = shared.admit_event(event, None, users.features(event.user), clock)
         shared.commit()
         shared.note_use(x.column, slot, clock.after(event.time))
@@ -104,7 +104,7 @@ class _Collected:
         self.contexts.append(x)
         self.slots.append(slot)
         self.users.append(self._numbers[event.user])
-        self.recent.append(users.recent_slots(state.recent))
+        self.recent.append(users.recent_slots(state))
         users.remember(event, slot)
 
     def seen(self) -> list[Integers]:

@@ -83,21 +83,28 @@ class Seen:
 
 
 class UserState:
-    """One user: attributes as given, the features they make, the recent history, the items seen; and what follows."""
+    """One user: attributes as given, the features they make, the recent history, the items seen; and what follows.
 
-    __slots__ = ("attributes", "encoded", "features", "recent", "seen")
+    The history and the items are as they were at the user's last event. What became void since is passed over by whoever
+    reads (`past`), and goes with the next event: what is kept does not depend on who read.
+    """
 
-    def __init__(self, attributes: Mapping[str, Any], features: Features, recent: RecentHistory, seen: Seen) -> None:
+    __slots__ = ("as_of", "attributes", "encoded", "features", "recent", "seen")
+
+    def __init__(
+        self, attributes: Mapping[str, Any], features: Features, recent: RecentHistory, seen: Seen, as_of: int
+    ) -> None:
         self.attributes = attributes
         self.features = features
         self.recent = recent
         self.seen = seen
+        self.as_of = as_of
         self.encoded: EncodedUser | None = None
 
 
 def nobody() -> UserState:
     """Somebody of whom nothing is known. Made anew each time: a request may write its encoding onto it."""
-    return UserState({}, [], RecentHistory(), Seen())
+    return UserState({}, [], RecentHistory(), Seen(), 0)
 
 
 class UserStates:
@@ -143,10 +150,10 @@ class UserStates:
             self.weight += text_cost(user)
             return
         before = self._find(user)
-        recent, seen = (RecentHistory(), Seen()) if before is None else (before.recent, before.seen)
+        own = nobody() if before is None else before
         self.weight += attributes_cost(attributes)
         self.weight += text_cost(user) if before is None else -attributes_cost(before.attributes)
-        self._change(user, UserState(attributes, features, recent, seen))
+        self._change(user, UserState(attributes, features, own.recent, own.seen, own.as_of))
 
     def forget(self, user: str) -> None:
         """Drop a user."""
@@ -206,12 +213,13 @@ class UserStates:
         """An event has happened: it is part of the user's past from now on."""
         state = self._find(event.user)
         if state is None:
-            state = UserState({}, self._encoder.describe_user(event.user, {}), RecentHistory(), Seen())
+            state = UserState({}, self._encoder.describe_user(event.user, {}), RecentHistory(), Seen(), 0)
             self.weight += text_cost(event.user)
+        before, (recent, state.seen) = len(state.seen), self.past(state)
         last_item: LastItemFeatures = self._catalogue.last_item_features[slot]
-        state.recent = self._encoder.history.after(state.recent, event.item, last_item, event.time)
-        before = len(state.seen)
+        state.recent = self._encoder.history.after(recent, slot, last_item, event.time)
         state.seen.add(slot, self._encoder.admissions.bounds.seen)
+        state.as_of = self._catalogue.freed
         self.seen += len(state.seen) - before
         self._change(event.user, state)
 
@@ -247,15 +255,14 @@ class UserStates:
 
     def _pack(self, state: UserState) -> bytes:
         recent, seen = state.recent, state.seen
-        items = [self._catalogue.slot(item) for item in recent.items]  # an id that was chosen keeps its slot for life
-        return packed(UserParts(items, recent.time, recent.last_item, state.attributes, seen.slots(), seen.times()))
+        own = (recent.items, recent.time, recent.last_item, state.attributes, seen.slots(), seen.times(), state.as_of)
+        return packed(UserParts(*own))
 
     def _unpack(self, user: str, own: bytes) -> UserState:
         parts = unpacked(own)
-        items = tuple(map(self._catalogue.ids.__getitem__, parts.recent))
-        recent = RecentHistory(items, parts.time, parts.last_item)
+        recent = RecentHistory(tuple(parts.recent), parts.time, parts.last_item)
         features = self._encoder.describe_user(user, parts.attributes)
-        return UserState(parts.attributes, features, recent, Seen(parts.slots, parts.times))
+        return UserState(parts.attributes, features, recent, Seen(parts.slots, parts.times), parts.as_of)
 
     # What only reads
 
@@ -264,31 +271,50 @@ class UserStates:
         state = self._find(user)
         if state is None:
             return self._encoder.describe_user(user, {})
-        return state.features + self._encoder.history.features(state.recent)
+        return state.features + self._history_features(state)
+
+    def past(self, state: UserState) -> tuple[RecentHistory, Seen]:
+        """The recent history and the items seen, without those whose slots were freed since the user's last event."""
+        catalogue, recent, seen, as_of = self._catalogue, state.recent, state.seen, state.as_of
+        if as_of == catalogue.freed:
+            return recent, seen
+        void = catalogue.void(recent.items, as_of)
+        if void is not None:
+            left = tuple(slot for slot, gone in zip(recent.items, void.tolist(), strict=True) if not gone)
+            recent = recent._replace(items=left)
+        void = catalogue.void(seen.slots(), as_of)
+        if void is not None:
+            seen = Seen(seen.slots()[~void], seen.times()[~void])
+        return recent, seen
+
+    def _history_features(self, state: UserState) -> Features:
+        return self._encoder.history.features(self.past(state)[0], self._catalogue.ids)
 
     def history(self, state: UserState) -> UserHistory:
         """What a user did so far, in slots."""
         kept = self.kept(state)
-        recent = self.recent_slots(state.recent) if kept is None else kept.recent
-        return UserHistory(recent, state.seen.slots(), state.seen.times())
+        recent, (_, seen) = self.recent_slots(state) if kept is None else kept.recent, self.past(state)
+        return UserHistory(recent, seen.slots(), seen.times())
 
     def encoded(self, state: UserState) -> EncodedUser:
         """What a user brings to every request. Kept with the user, where it can be neither seen nor wrong."""
         kept = self.kept(state)
         if kept is None:
             fields, release_count = self._encoder.history, self._encoder.vocabulary.release_count
-            features = state.features + fields.features(state.recent)
-            x, recent = self._encoder.encode(features), self.recent_slots(state.recent)
-            packed = x.column.tobytes(), x.value.tobytes()
+            features = state.features + self._history_features(state)
+            x, recent = self._encoder.encode(features), self.recent_slots(state)
+            packed, freed = (x.column.tobytes(), x.value.tobytes()), self._catalogue.freed
             complete = len(x.column) == len(features)
-            kept = state.encoded = EncodedUser(*packed, recent, state.recent, fields, release_count, complete)
+            kept = state.encoded = EncodedUser(*packed, recent, state.recent, fields, release_count, freed, complete)
         return kept
 
     def kept(self, state: UserState) -> EncodedUser | None:
         """The encoding of a user who has asked since the last event. Learning makes none: it would not outlive the event."""
         kept, encoder = state.encoded, self._encoder
-        holds = kept is not None and kept.holds(state.recent, encoder.history, encoder.vocabulary.release_count)
-        return kept if holds else None
+        if kept is None:
+            return None
+        made_of = (state.recent, encoder.history, encoder.vocabulary.release_count, self._catalogue.freed)
+        return kept if kept.holds(*made_of) else None
 
     def request(
         self,
@@ -303,21 +329,19 @@ class UserStates:
         if attributes is None:
             return self._encoder.encode_after(self.encoded(state), moment)
         own = self._encoder.describe_user(user, {**state.attributes, **attributes})
-        return self._encoder.encode(own + self._encoder.history.features(state.recent) + moment)
+        return self._encoder.encode(own + self._history_features(state) + moment)
 
-    def recent_slots(self, recent: RecentHistory) -> Integers:
+    def recent_slots(self, state: UserState) -> Integers:
         """The slots of those of a user's last items whose neighbours count, each once, the latest at the end."""
-        found = self.recent_items(recent)
+        found = self.recent_items(state)
         return np.array(found, np.int32) if found else _NONE
 
-    def recent_items(self, recent: RecentHistory) -> list[int]:
+    def recent_items(self, state: UserState) -> list[int]:
         """The same as a list."""
-        window = self._encoder.history.window
+        window, (recent, _) = self._encoder.history.window, self.past(state)
         if not window or not recent.items:
             return []
-        latest = self._catalogue.slots(dict.fromkeys(reversed(recent.items[-window:])))
-        latest.reverse()
-        return latest
+        return list(dict.fromkeys(reversed(recent.items[-window:])))[::-1]
 
     # For snapshots
 
@@ -332,7 +356,7 @@ class UserStates:
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """The inverse of `state`, into no users. All of them stay packed."""
         content, length = arrays["user"], arrays["user_length"]
-        self.seen, self.weight = check_all(content, length, len(self._catalogue.ids))
+        self.seen, self.weight = check_all(content, length, len(self._catalogue.ids), self._catalogue.freed)
         ids = texts(arrays["id"], arrays["id_length"])
         self.weight += sum(map(text_cost, ids))
         self._packed = dict(zip(ids, blobs(content, length), strict=True))

@@ -22,11 +22,16 @@ notes = st.lists(st.tuples(st.integers(0, 99), texts, numbers), max_size=3).map(
 
 
 def parts(
-    chosen: list[int] | dict[int, int], recent: list[int], time: float | None, note: Any, attributes: dict[str, Any]
+    chosen: list[int] | dict[int, int],
+    recent: list[int],
+    time: float | None,
+    note: Any,
+    attributes: dict[str, Any],
+    as_of: int = 0,
 ) -> UserParts:
     often = chosen if isinstance(chosen, dict) else dict.fromkeys(chosen, 1)
     counted = (np.array(list(own), np.int32) for own in (often, often.values()))
-    return UserParts(recent, time, note, attributes, *counted)
+    return UserParts(recent, time, note, attributes, *counted, as_of)
 
 
 @given(
@@ -35,20 +40,21 @@ def parts(
     st.none() | numbers,
     notes,
     st.dictionaries(texts, values, max_size=4),
+    st.integers(0, 2**63 - 1),
 )
 def test_packing_and_unpacking_is_the_identity(
-    chosen: dict[int, int], recent: list[int], time: float | None, note: Any, attributes: dict[str, Any]
+    chosen: dict[int, int], recent: list[int], time: float | None, note: Any, attributes: dict[str, Any], as_of: int
 ) -> None:
-    found = unpacked(packed(parts(chosen, recent, time, note, attributes)))
+    found = unpacked(packed(parts(chosen, recent, time, note, attributes, as_of)))
     assert (found.slots.tolist(), found.times.tolist()) == (list(chosen), list(chosen.values())), "in the same order"
-    assert (found.recent, found.time, found.last_item) == (recent, time, note)
+    assert (found.recent, found.time, found.last_item, found.as_of) == (recent, time, note, as_of)
     assert repr(found.attributes) == repr(attributes), "in the same order, and a number stays of its type"
     assert all(own.flags.writeable for own in (found.slots, found.times)), "kernels are compiled for arrays that may change"
 
 
 def test_nothing_is_known_of_whoever_has_no_past() -> None:
     assert packed(parts([], [], None, (), {})) == NOTHING
-    assert len(packed(parts([5, 6, 7], [5, 6, 7], None, (), {}))) == 40
+    assert len(packed(parts([5, 6, 7], [5, 6, 7], None, (), {}))) == 48
 
 
 @pytest.mark.parametrize(
@@ -58,13 +64,15 @@ def test_nothing_is_known_of_whoever_has_no_past() -> None:
         ([parts([], [9], None, (), {})], "beyond 0 to 8"),
         ([parts([8], [-1], None, (), {})], "beyond 0 to 8"),
         ([parts([1], [], math.inf, (), {})], "not as long"),
+        ([parts([1], [], None, (), {}, 6)], "of the future"),
+        ([parts([1], [], None, (), {}, -1)], "of the future"),
     ],
 )
 def test_a_user_who_does_not_fit_is_refused(users: list[UserParts], why: str) -> None:
-    sound = [packed(parts({8: 2, 0: 1}, [0, 8], 3.5, ((1, "a", 1.0),), {"a": "b"}))] * 3
-    assert check_all(*joined(sound), 9) == (3 * 2, 3 * attributes_cost({"a": "b"}))
+    sound = [packed(parts({8: 2, 0: 1}, [0, 8], 3.5, ((1, "a", 1.0),), {"a": "b"}, 5))] * 3
+    assert check_all(*joined(sound), 9, 5) == (3 * 2, 3 * attributes_cost({"a": "b"}))
     with pytest.raises(ValueError, match=why):
-        check_all(*joined([*sound, *map(packed, users), *sound]), 9)
+        check_all(*joined([*sound, *map(packed, users), *sound]), 9, 5)
 
 
 @pytest.mark.parametrize(
@@ -76,13 +84,13 @@ def test_a_user_who_does_not_fit_is_refused(users: list[UserParts], why: str) ->
         NOTHING + b"[{},[]],[{},[]]",
         NOTHING + b"[{},[[1]]]",
         NOTHING + b"[[],[]]",
-        NOTHING[:8] + b"\xff" * 8,
-        NOTHING[:12] + (3).to_bytes(4, "little") + bytes(8),
+        NOTHING[:16] + b"\xff" * 8,
+        NOTHING[:20] + (3).to_bytes(4, "little") + bytes(8),
     ],
 )
 def test_bytes_that_are_no_user_are_refused(blob: bytes) -> None:
     with pytest.raises((ValueError, TypeError, AttributeError)):
-        check_all(*joined([NOTHING, blob]), 9)
+        check_all(*joined([NOTHING, blob]), 9, 0)
 
 
 SCHEMA = Schema(

@@ -23,6 +23,10 @@ class Popularity:
     def learn(self, _: UserPast, item: int, /) -> None:
         self._counts[item] += 1
 
+    def forget(self, item: int) -> None:
+        """The item is another one from now on."""
+        self._counts[item] = 0
+
     def restore(self, counts: Doubles) -> None:
         """Go on from counts that `scores` gave once."""
         self._counts, self._items = counts.astype(np.float64), len(counts)

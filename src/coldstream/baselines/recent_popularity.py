@@ -8,7 +8,7 @@ from coldstream.arrays import Doubles, Longs, grown
 from coldstream.baselines.parameter import checked_count, checked_number
 from coldstream.baselines.user_past import UserPast
 
-_NEVER = -1.0
+NEVER = -1.0
 """Below the level of anything that was ever chosen."""
 
 
@@ -27,7 +27,7 @@ class DecayedPopularity:
         self._highest = 0.0
 
     def grow(self, items: int, /) -> None:
-        self._levels = grown(self._levels, items, _NEVER)
+        self._levels = grown(self._levels, items, NEVER)
         self._items = items
 
     def scores(self, _: UserPast, /) -> Doubles:
@@ -35,9 +35,13 @@ class DecayedPopularity:
 
     def learn(self, _: UserPast, item: int, /) -> None:
         worth, level = self._events / self._half_life, float(self._levels[item])
-        self._levels[item] = worth if level == _NEVER else worth + math.log2(1.0 + 2.0 ** (level - worth))
+        self._levels[item] = worth if level == NEVER else worth + math.log2(1.0 + 2.0 ** (level - worth))
         self._highest = max(self._highest, float(self._levels[item]))
         self._events += 1
+
+    def forget(self, item: int) -> None:
+        """The item is another one from now on."""
+        self._levels[item] = NEVER
 
     def restore(self, levels: Doubles, events: int) -> None:
         """Go on from levels that `scores` gave once, after so many choices."""
@@ -46,7 +50,7 @@ class DecayedPopularity:
 
     def standings(self, below: float) -> Doubles:
         """The items in the same order as numbers in [0, below): what breaks the ties of scores that differ by more."""
-        return (self._levels[: self._items] - _NEVER) * (below / (self._highest + 2.0))
+        return (self._levels[: self._items] - NEVER) * (below / (self._highest + 2.0))
 
 
 class WindowedPopularity:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coldstream.arrays import Flags, Integers, checked_columns, copies, frozen, grown, write_back
+from coldstream.arrays import Flags, Integers, Longs, checked_columns, copies, frozen, grown, write_back
 from coldstream.catalogue.combinations import EMPTY, CombinationTable
 from coldstream.catalogue.cross_features import cross_features
 from coldstream.catalogue.learning import count_choice
@@ -15,6 +15,7 @@ from coldstream.catalogue.neighbours import restored, take_out, with_room, with_
 from coldstream.catalogue.neighbours import state as neighbours_state
 from coldstream.catalogue.scan_order import ScanOrder
 from coldstream.catalogue.shapes import Items, Neighbours, ScanRows, Trends, UserHistory
+from coldstream.catalogue.slot_table import SlotTable
 from coldstream.catalogue.trends import enter, enter_all, leave, value_at
 from coldstream.costs import attributes_cost, text_cost
 from coldstream.features.encoder import ItemAttribute
@@ -51,17 +52,18 @@ class Savepoint(NamedTuple):
     """How far a catalogue had come before an item was put that was not there."""
 
     item: str
-    registered_at: int | None  # of a slot that was live once; None where the item will need a new slot
+    registered_at: int | None  # of an id that has a slot; None where the item will need one
+    slots: int
+    gone: Sequence[int]
     arrivals: int
     out_of_order: int
     unchosen_total: float
 
 
 class Catalogue:
-    """Items in slots. An id keeps its slot for life, also while it is not live: users' histories refer to it."""
+    """Items in slots, which users' histories refer to; `SlotTable` says for how long."""
 
     def __init__(self, layout: Layout, trends: Trends, neighbours: Neighbours) -> None:
-        self.ids: list[str] = []
         self.attributes: list[Mapping[str, Any]] = []
         self.last_item_features: list[LastItemFeatures] = []
         self.arrivals = 0
@@ -70,7 +72,7 @@ class Catalogue:
         """What the ids and the attributes weigh, in bytes."""
         self.changes = 0
         """How often items came, changed or went: as long as it is the same, so are all that a scan reads but trends."""
-        self._slots: dict[str, int] = {}
+        self._table = SlotTable()
         self._live: set[str] = set()  # the ids of `choices` ≥ 0, because Python asks for every event
         self._combinations = CombinationTable()
         self._order = ScanOrder(len(layout.categories), len(layout.numbers), len(trends.rate))
@@ -91,14 +93,35 @@ class Catalogue:
     def __contains__(self, item: object) -> bool:
         return item in self._live
 
+    @property
+    def ids(self) -> Sequence[str]:
+        """The ids by slot; to be read only."""
+        return self._table.ids
+
     def slot(self, item: str) -> int:
-        """The slot of an id that was put at least once."""
-        return self._slots[item]
+        """The slot of an id that is live, or went lately."""
+        return self._table[item]
 
     def slots(self, items: Iterable[str]) -> list[int]:
         """The slots of those ids that have one."""
-        known = self._slots
-        return [known[item] for item in items if item in known]
+        return self._table.find(items)
+
+    def arrival(self, slot: int) -> int:
+        """Which of all arrivals the item of a slot was: no two lives have the same number."""
+        return int(self._registered_at[slot])
+
+    def arrivals_by_slot(self) -> Longs:
+        """The same for all slots; to be read only."""
+        return self._registered_at[: len(self.ids)]
+
+    @property
+    def freed(self) -> int:
+        """How often a slot was freed."""
+        return self._table.freed
+
+    def void(self, slots: Sequence[int] | Integers, as_of: int) -> NDArray[np.bool_] | None:
+        """Which of some slots were freed since so many had been; None if none was."""
+        return self._table.void(slots, as_of)
 
     def live(self) -> Integers:
         """The slots of all items, in the order of the scan; to be read only."""
@@ -143,15 +166,8 @@ class Catalogue:
 
     def _add_all(self, items: Sequence[AdmittedItem], id_columns: Integers, clock: int) -> None:
         """Add items, none of which is live or comes twice, and which leave the scan in order."""
-        known, count = self._slots, len(items)
-        new = [one.item for one in items if one.item not in known]
-        self._slots.update(zip(new, range(len(self.ids), len(self.ids) + len(new)), strict=True))
-        self.ids += new
-        self.weight += sum(map(text_cost, new))
-        self.attributes += [_NO_ATTRIBUTES] * len(new)
-        self.last_item_features += [()] * len(new)
-        self._make_room_for_slots(len(self.ids))
-        slots = np.array([known[one.item] for one in items], np.int32)
+        count = len(items)
+        slots = np.array([self._come(one.item) for one in items], np.int32)
         first = self._order.append_all(slots, id_columns)
         rows, last = self._order.rows, first + count
         combination = [[EMPTY] * count for _ in self._layout.categories]
@@ -183,14 +199,13 @@ class Catalogue:
     def put(self, one: AdmittedItem, clock: int) -> int:
         """Add an item, or give it other attributes; its slot."""
         item, id_column, fields, attributes, last_item_features = one
-        slot = self._slots.get(item)
-        if slot is None:
-            slot = self._new_slot(item)
         order = self._order
         if item in self._live:
+            slot = self._table[item]
             position = int(order.position[slot])
             self._undescribe(position)
         else:
+            slot = self._come(item)
             position = order.append(slot, id_column)
             order.rows.combination[:, position] = EMPTY
             order.rows.number[:, position] = 0.0
@@ -207,7 +222,13 @@ class Catalogue:
 
     def remove(self, item: str, clock: int) -> None:
         """Take an item out, and its trend and its neighbours with it."""
-        slot = self._slots[item]
+        slot = self._table[item]
+        self._take_out(item, slot, clock)
+        freed = self._table.go(slot, len(self))
+        self._registered_at[list(freed)] = 0
+        self.weight -= sum(map(text_cost, freed.values()))
+
+    def _take_out(self, item: str, slot: int, clock: int) -> None:
         position = int(self._order.position[slot])
         self._undescribe(position)
         leave(self._trends, self._order.rows, position, clock)
@@ -224,29 +245,27 @@ class Catalogue:
         """What `undo` needs to undo the put of an item; None if it is live, and nothing will be put."""
         if item in self:
             return None
-        slot = self._slots.get(item)
-        registered_at = None if slot is None else int(self._registered_at[slot])
+        known = item in self._table
+        registered_at, gone = (self.arrival(self._table[item]), self._table.gone()) if known else (None, ())
         total = float(self._trends.unchosen_total[0])
-        return Savepoint(item, registered_at, self.arrivals, self._order.out_of_order, total)
+        return Savepoint(item, registered_at, len(self.ids), gone, self.arrivals, self._order.out_of_order, total)
 
     def undo(self, savepoint: Savepoint, clock: int) -> None:
         """Undo the put of an item that was not live, the last that was done to the catalogue."""
-        item = savepoint.item
-        self.remove(item, clock)
+        item, slot = savepoint.item, self._table[savepoint.item]
+        self._take_out(item, slot, clock)
         self._trends.unchosen_total[0] = savepoint.unchosen_total
         self.arrivals, self._order.out_of_order = savepoint.arrivals, savepoint.out_of_order
-        if savepoint.registered_at is not None:
-            self._registered_at[self._slots[item]] = savepoint.registered_at
-        else:
-            self.weight -= text_cost(self.ids.pop())
-            self.attributes.pop()
-            self.last_item_features.pop()
-            del self._slots[item]
+        self._registered_at[slot] = savepoint.registered_at or 0
+        if savepoint.registered_at is None:
+            self.weight -= text_cost(item)
+        self._table.undo(slot, savepoint.slots, savepoint.gone)
+        del self.attributes[savepoint.slots :], self.last_item_features[savepoint.slots :]
 
     def checkpoint(self) -> Callable[[], None]:
         """What undoes all puts of items without attributes, and all counts, from now on."""
         slots, live, arrivals, disorder = len(self.ids), len(self), self.arrivals, self._order.out_of_order
-        weight = self.weight
+        weight, table = self.weight, self._table.copy()
         rows: list[NDArray[Any]] = [own[..., :live].copy() for own in self._order.rows]
         position = self._order.position.copy()
         counts, live_ids = copies(self, ("_choices", "_registered_at"), slots), set(self._live)
@@ -256,9 +275,8 @@ class Catalogue:
         neighbours = self._neighbours._replace(**copied)
 
         def undo() -> None:
-            for item in self.ids[slots:]:
-                del self._slots[item]
-            del self.ids[slots:], self.attributes[slots:], self.last_item_features[slots:]
+            self._table = table
+            del self.attributes[slots:], self.last_item_features[slots:]
             for name, saved in zip(ScanRows._fields, rows, strict=True):
                 getattr(self._order.rows, name)[..., :live] = saved
             self._order.position[:] = -1
@@ -404,6 +422,7 @@ class Catalogue:
         lengths, entries = self._combinations.state()
         document = {
             "ids": list(self.ids),
+            "freed": self.freed,
             "attributes": [dict(a) for a in self.attributes],
             "notes": list(self.last_item_features),
             "arrivals": self.arrivals,
@@ -415,6 +434,7 @@ class Catalogue:
             "combination_column": entries.column,
             "combination_value": entries.value,
             "number_column": self._number_column.copy(),
+            **self._table.state(),
             "choices": self._choices[:slots].copy(),
             "registered_at": self._registered_at[:slots].copy(),
             "unchosen_total": self._trends.unchosen_total.copy(),
@@ -429,11 +449,13 @@ class Catalogue:
 
     def restore(self, columns: int, has_ids: bool, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         """The inverse of `state`, into an empty catalogue over so many columns, where items have id columns or none has."""
-        for item in document["ids"]:
-            self._new_slot(item)
-        slots, order = len(self.ids), self._order
+        ids, order = document["ids"], self._order
+        slots = len(ids)
         slot = checked_columns("slot", arrays["slot"], 0, slots)
         live = len(slot)
+        self._table.restore(ids, document["freed"], arrays["gone"], arrays["freed_at"], slot)
+        self._make_room_for_slots(slots)
+        self.weight += sum(map(text_cost, ids))
         checked_columns("id_column", arrays["id_column"], 0 if has_ids else -1, columns if has_ids else 0)
         self._restore_combinations(columns, arrays)
         order.make_room(live)
@@ -484,14 +506,15 @@ class Catalogue:
             raise ValueError("an item has a number without a column")
         self._number_column[:] = number_column
 
-    def _new_slot(self, item: str) -> int:
-        slot = self._slots[item] = len(self.ids)
-        self.ids.append(item)
-        self.weight += text_cost(item)
-        self.attributes.append(_NO_ATTRIBUTES)
-        self.last_item_features.append(())
-        self._make_room_for_slots(slot + 1)
-        self._registered_at[slot] = 0
+    def _come(self, item: str) -> int:
+        """The slot of an item that is not live."""
+        if item not in self._table:
+            self.weight += text_cost(item)
+        slot = self._table.come(item)
+        if slot == len(self.attributes):
+            self.attributes.append(_NO_ATTRIBUTES)
+            self.last_item_features.append(())
+            self._make_room_for_slots(slot + 1)
         return slot
 
     def _make_room_for_slots(self, slots: int) -> None:

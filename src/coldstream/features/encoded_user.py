@@ -18,9 +18,10 @@ class EncodedUser(NamedTuple):
     history: RecentHistory
     fields: HistoryFields
     release_count: int  # of the vocabulary
+    freed: int  # slots of the catalogue
     complete: bool  # whether nothing was unknown: only then it does not matter what is admitted later
 
-    def holds(self, history: RecentHistory, fields: HistoryFields, release_count: int) -> bool:
+    def holds(self, history: RecentHistory, fields: HistoryFields, release_count: int, freed: int) -> bool:
         """Whether it would be made the same again."""
-        same = self.history is history and self.fields is fields and self.release_count == release_count
-        return self.complete and same
+        same = self.history is history and self.fields is fields
+        return self.complete and same and self.release_count == release_count and self.freed == freed

@@ -1,7 +1,7 @@
 """What a user did before: the source of the history fields, always strictly before the event at hand."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from coldstream.arrays import plain
@@ -28,8 +28,8 @@ LastItemFeatures: TypeAlias = tuple[tuple[int, str, float], ...]
 class RecentHistory(NamedTuple):
     """As much of what a user did as the schema asks for. Never changed in place: each event makes the next one."""
 
-    items: tuple[str, ...] = ()
-    """The last items, the latest at the end."""
+    items: tuple[int, ...] = ()
+    """The slots of the last items, the latest at the end."""
     time: float | None = None
     last_item: LastItemFeatures = ()
     """Features of the last item's attributes, as they were then."""
@@ -59,13 +59,13 @@ class HistoryFields:
         """How many of a user's last items have neighbours that count."""
         self._length = max([length for _, length in self._several] + [1] * bool(self._last) + [self.window])
 
-    def features(self, history: RecentHistory) -> Features:
-        """The features of every history field."""
+    def features(self, history: RecentHistory, ids: Sequence[str]) -> Features:
+        """The features of every history field, where items have these ids by slot."""
         features: Features = list(history.last_item)
         if history.items:
-            features += [(field, history.items[-1], 1.0) for field in self._last]
+            features += [(field, ids[history.items[-1]], 1.0) for field in self._last]
             for field, length in self._several:
-                features += _weighted(field, history.items[-length:])
+                features += _weighted(field, [ids[slot] for slot in history.items[-length:]])
         if history.time is not None:
             features += [(field, TIME_PARTS[part](history.time), 1.0) for field, part in self._times]
         return features
@@ -81,13 +81,13 @@ class HistoryFields:
             for value, weight in source.features(f"item {item!r}", plain(attributes[source.name]))
         )
 
-    def after(self, history: RecentHistory, item: str, last_item: LastItemFeatures, time: float | None) -> RecentHistory:
-        """The history once an event with this item has happened."""
-        items = (*history.items, item)[-self._length :] if self._length else ()
+    def after(self, history: RecentHistory, slot: int, last_item: LastItemFeatures, time: float | None) -> RecentHistory:
+        """The history once an event with the item of this slot has happened."""
+        items = (*history.items, slot)[-self._length :] if self._length else ()
         return RecentHistory(items, time if self._times else None, last_item)
 
 
-def _weighted(field: int, items: tuple[str, ...]) -> Features:
+def _weighted(field: int, items: Sequence[str]) -> Features:
     weight = 1.0 / math.sqrt(len(items))
     distinct = dict.fromkeys(items)
     if len(distinct) == len(items):

@@ -138,13 +138,12 @@ class Learner:
             new_users.append(interaction.user not in came and not recommender.has_past(interaction.user))
             came.add(interaction.user)
         try:
-            recommender.replay([(position, interaction.event()) for position, interaction in lines])
+            places = recommender.replay([(position, interaction.event()) for position, interaction in lines])
         except InvalidInput:  # one of them is a line that should not be there; alone, each is taken as far as it can be
             for position, interaction in lines:
                 self._learn(position, interaction, None)
             return
-        places = [recommender.place(interaction.item) for _, interaction in lines]
-        self.evaluation.note_unranked(new_users, places, recommender.places())
+        self.evaluation.note_unranked(new_users, places)
 
     def _learn(self, position: int, interaction: Interaction, ranks: list[Rank] | None) -> None:
         recommender, event = self.recommender, interaction.event()
@@ -159,7 +158,7 @@ class Learner:
             # good. What cannot be understood is its context.
             log.error("a line of the log is learned without its context, which is refused", extra={"position": position})
             recommender.learn(Event(interaction.user, interaction.item, interaction.time), position=position)
-        self.evaluation.note(new_user, recommender.place(interaction.item), recommender.places(), ranks)
+        self.evaluation.note(new_user, recommender.place(interaction.item), ranks)
 
     # What survives
 

@@ -6,12 +6,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coldstream.arrays import Doubles
+from coldstream.arrays import Doubles, Longs, grown
 from coldstream.baselines.popularity import Popularity
-from coldstream.baselines.recent_popularity import DecayedPopularity
+from coldstream.baselines.recent_popularity import NEVER, DecayedPopularity
 from coldstream.baselines.user_past import UserPast
 from coldstream.evaluation.metrics import hits, mean, percentiles
 from coldstream.events.event import Event
+from coldstream.learning import Place
 from coldstream.recommender import Recommender
 from coldstream.runtime.drift import PageHinkley
 from coldstream.scoring.ranking import Rank
@@ -68,6 +69,7 @@ class LiveEvaluation:
         """The events at which it was noticed that taste had changed."""
         self._drift_test = PageHinkley()
         self._popularity, self._recent = Popularity(), DecayedPopularity(HALF_LIFE)
+        self._arrival: Longs = np.zeros(0, np.int64)  # by place, of the item that the shadows counted there
         # Rings with a row per event: the rank by every method, negative where it was not tested, and the candidates.
         self._ranks: Doubles = np.full((window, len(METHODS)), -1.0)
         self._candidates = np.zeros(window, np.int64)
@@ -77,21 +79,19 @@ class LiveEvaluation:
         """Where every method would have ranked an item that is about to be learned; None if nobody could know of it."""
         if not recommender.has_item(event.item):
             return None
-        self._grow(recommender.places())
+        self._grow(len(recommender.arrivals()))
         ranks = [recommender.rank(event.user, event.item, context=event.context, time=event.time)]
-        return ranks + recommender.rank_by(
-            event.user, event.item, self._popularity.scores(_NOTHING), self._recent.scores(_NOTHING)
-        )
+        same = self._arrival[: len(recommender.arrivals())] == recommender.arrivals()
+        popularity = np.where(same, self._popularity.scores(_NOTHING), 0.0)
+        recent = np.where(same, self._recent.scores(_NOTHING), NEVER)
+        return ranks + recommender.rank_by(event.user, event.item, popularity, recent)
 
-    def note(self, new_user: bool, place: int, places: int, ranks: list[Rank] | None) -> None:
+    def note(self, new_user: bool, place: Place, ranks: list[Rank] | None) -> None:
         """An event was learned: the shadows learn it too, and the window moves on."""
-        self._grow(places)
         row = self._rows % self.window
-        self._new[row] = new_user, self._popularity.scores(_NOTHING)[place] == 0
+        self._new[row] = new_user, self._learn(place)
         self._ranks[row] = -1.0 if ranks is None else [rank.position for rank in ranks]
         self._candidates[row] = 0 if ranks is None else ranks[0].candidates
-        self._popularity.learn(_NOTHING, place)
-        self._recent.learn(_NOTHING, place)
         self.events += 1
         self._rows += 1
         if ranks is not None and self._drift_test.update(100 * ranks[0].position / max(ranks[0].candidates - 1, 1)):
@@ -99,27 +99,33 @@ class LiveEvaluation:
             del self.alarms[:-MOST_ALARMS]
         self.tested += ranks is not None
 
-    def note_unranked(self, new_users: Sequence[bool], places: Sequence[int], total: int) -> None:
+    def note_unranked(self, new_users: Sequence[bool], places: Sequence[Place]) -> None:
         """Several events were learned that nobody ranked: what `note` does for each, in order."""
-        self._grow(total)
-        counts = self._popularity.scores(_NOTHING)
         rows = (self._rows + np.arange(len(places))) % self.window
-        _, first = np.unique(places, return_index=True)
-        new_items = np.zeros(len(places), np.bool_)
-        new_items[first] = counts[np.asarray(places)[first]] == 0
+        new_items = np.array([self._learn(place) for place in places], np.bool_)
         last = slice(max(0, len(places) - self.window), None)  # a row that comes round twice keeps the later event
         self._new[rows[last], 0], self._new[rows[last], 1] = np.asarray(new_users)[last], new_items[last]
         self._ranks[rows[last]], self._candidates[rows[last]] = -1.0, 0
-        for place in places:
-            self._popularity.learn(_NOTHING, place)
-            self._recent.learn(_NOTHING, place)
         self.events += len(places)
         self._rows += len(places)
 
-    def choices(self, place: int) -> int:
-        """How often an item was chosen since the log began."""
-        counts = self._popularity.scores(_NOTHING)
-        return int(counts[place]) if place < len(counts) else 0
+    def _learn(self, place: Place) -> bool:
+        """An item was chosen; whether it was for the first time."""
+        number, arrival = place
+        self._grow(number + 1)
+        if self._arrival[number] != arrival:
+            self._popularity.forget(number)
+            self._recent.forget(number)
+            self._arrival[number] = arrival
+        first = bool(self._popularity.scores(_NOTHING)[number] == 0)
+        self._popularity.learn(_NOTHING, number)
+        self._recent.learn(_NOTHING, number)
+        return first
+
+    def choices(self, place: Place) -> int:
+        """How often an item was chosen since it came."""
+        number, counts = place.number, self._popularity.scores(_NOTHING)
+        return int(counts[number]) if number < len(counts) and self._arrival[number] == place.arrival else 0
 
     def metrics(self) -> LiveMetrics:
         """How all methods did in the window. Changes nothing."""
@@ -142,8 +148,10 @@ class LiveEvaluation:
         return MethodMetrics(_share(hits(rank, self.top)), _share(percentiles(rank, candidates)))
 
     def _grow(self, places: int) -> None:
+        places = max(places, len(self._popularity.scores(_NOTHING)))
         self._popularity.grow(places)
         self._recent.grow(places)
+        self._arrival = grown(self._arrival, places, -1)
 
     def resized(self, top: int, window: int) -> "LiveEvaluation":
         """The same shadows with another window, which is empty unless it is the same."""
@@ -151,7 +159,7 @@ class LiveEvaluation:
             return self
         other = LiveEvaluation(top, window)
         other.events, other.tested, other.alarms, other._drift_test = self.events, self.tested, self.alarms, self._drift_test
-        other._popularity, other._recent = self._popularity, self._recent
+        other._popularity, other._recent, other._arrival = self._popularity, self._recent, self._arrival
         return other
 
     # What survives
@@ -169,6 +177,7 @@ class LiveEvaluation:
         arrays = {
             "popularity": self._popularity.scores(_NOTHING).copy(),
             "recent": self._recent.scores(_NOTHING).copy(),
+            "arrival": self._arrival[: len(self._popularity.scores(_NOTHING))].copy(),
             "ranks": self._ranks.copy(),
             "candidates": self._candidates.copy(),
             "new": self._new.copy(),
@@ -183,6 +192,11 @@ class LiveEvaluation:
         restored.alarms, restored._drift_test = list(document["alarms"]), PageHinkley.from_state(document["drift"])
         restored._popularity.restore(arrays["popularity"])
         restored._recent.restore(arrays["recent"], document["events"])
+        restored._arrival = arrays["arrival"].copy()
+        if restored._arrival.dtype != np.int64 or not len(arrays["popularity"]) == len(arrays["recent"]) == len(
+            arrays["arrival"]
+        ):
+            raise ValueError("the shadows have not the same items")
         for name, own in (("ranks", restored._ranks), ("candidates", restored._candidates), ("new", restored._new)):
             if arrays[name].shape != own.shape or arrays[name].dtype != own.dtype:
                 raise ValueError(f"{name} has type {arrays[name].dtype} and shape {arrays[name].shape}")

@@ -23,7 +23,7 @@ def warm_up(schema: Schema, hyperparameters: Hyperparameters) -> None:
         event = Event("user", f"item {number}", 0.0)
         ranks = evaluation.test(recommender, event)
         recommender.learn(event)
-        evaluation.note(not number, recommender.place(event.item), recommender.places(), ranks)
+        evaluation.note(not number, recommender.place(event.item), ranks)
     recommender.observe(event)
     recommender.replay([(recommender.position + 1, event)])
     recommender.recommend("user", time=0.0)

@@ -329,7 +329,7 @@ class ListedItem(Struct, frozen=True):
     attributes: dict[str, Any]
     """As they were put."""
     chosen: int
-    """How often it was chosen since the log began."""
+    """How often it was chosen since it came."""
 
 
 class FoundItems(Struct, frozen=True):

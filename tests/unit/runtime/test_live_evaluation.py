@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from coldstream import Event, Id, Recommender, Schema
+from coldstream import Bounds, Event, Id, Recommender, Schema
 from coldstream.baselines.baseline import Baseline
 from coldstream.baselines.popularity import Popularity
 from coldstream.baselines.recent_popularity import DecayedPopularity
@@ -34,7 +34,7 @@ def lived(recommender: Recommender, evaluation: LiveEvaluation, events: list[Eve
         ranks = evaluation.test(recommender, event)
         new = not recommender.has_past(event.user)
         recommender.learn(event)
-        evaluation.note(new, recommender.place(event.item), recommender.places(), ranks)
+        evaluation.note(new, recommender.place(event.item), ranks)
 
 
 @pytest.mark.parametrize("repeats", [True, False])
@@ -77,7 +77,7 @@ def test_what_is_not_tested_is_no_failure_and_is_told() -> None:
     for n, event in enumerate(stream()[:40]):
         ranks = evaluation.test(recommender, event) if n % 4 == 0 else None
         recommender.learn(event)
-        evaluation.note(False, recommender.place(event.item), recommender.places(), ranks)
+        evaluation.note(False, recommender.place(event.item), ranks)
     live = evaluation.metrics()
     assert (live.events, live.tested, live.sampled) == (40, 10, 0.25)
     assert live.methods["coldstream"].mpr is not None
@@ -138,3 +138,28 @@ def test_an_item_that_was_removed_is_no_candidate_of_the_shadows() -> None:
     ranks = evaluation.test(recommender, Event("v", "c"))
     assert ranks is not None
     assert [(rank.position, rank.candidates) for rank in ranks[1:]] == [(1.0, 2), (1.0, 2)]
+
+
+def test_what_was_counted_of_an_item_that_is_gone_is_nobody_elses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its place may be another item's; one by one and in one go, the shadows count the same."""
+    monkeypatch.setattr("coldstream.catalogue.slot_table.kept", lambda _: 1)
+    bounded = Recommender(Schema(exclude_seen=False), factors=2, negatives=2, bounds=Bounds(items=6))
+    at_once = Recommender(Schema(exclude_seen=False), factors=2, negatives=2, bounds=Bounds(items=6))
+    events = [Event(f"u{t % 5}", f"i{t // 3 + t % 2}") for t in range(120)]
+    one_by_one, together = LiveEvaluation(5, 1000), LiveEvaluation(5, 1000)
+    for event in events:
+        bounded.learn(event)
+        one_by_one.note(False, bounded.place(event.item), None)
+    together.note_unranked([False] * len(events), at_once.replay(list(enumerate(events, 1))))
+    for own, other in zip(one_by_one.state()[1].items(), together.state()[1].items(), strict=True):
+        assert own[0] == other[0]
+        assert np.array_equal(own[1], other[1])
+    places = {item: bounded.place(item) for item in bounded.items()}
+    assert max(place.number for place in places.values()) < 12, "places are used again"
+    for item, place in places.items():
+        assert one_by_one.choices(place) == sum(event.item == item for event in events)
+    bounded.put_item("newcomer")
+    assert one_by_one.choices(bounded.place("newcomer")) == 0
+    ranks = one_by_one.test(bounded, Event("u0", "newcomer"))
+    assert ranks is not None
+    assert ranks[1].position == ranks[2].position == len(bounded.items()) - 1, "nobody has chosen it yet"

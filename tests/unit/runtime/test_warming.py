@@ -40,7 +40,7 @@ for spread in (1, 40):
         event = Event(f"u{t % 7}", f"i{t * t % 90}", 3600.0 * t if t % 5 else None, context)
         ranks = evaluation.test(recommender, event)
         recommender.learn(event)
-        evaluation.note(False, recommender.place(event.item), recommender.places(), ranks)
+        evaluation.note(False, recommender.place(event.item), ranks)
         recommender.recommend(event.user, 10, time=60.0, context=context)
         asked = [(event.user, 10, dict(context=context, time=60.0)), (None, 3, dict(exclude_seen=False, deny=["i2"]))]
         recommender.recommend_batch([recommender.encode_request(user, n, **rest) for user, n, rest in asked])
