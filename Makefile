@@ -29,7 +29,7 @@ chromium:  # a browser for the tests and the screenshots, where there is none
 	@sh tests/install_chromium.sh
 
 test: $(READY) postgres chromium  ## All tests, doctests of the documentation included
-	$(BIN)/python -m pytest --numprocesses=auto --dist=worksteal
+	$(BIN)/python -m pytest --numprocesses=auto --dist=worksteal --durations=30 --durations-min=5
 
 lint: $(READY)
 	$(BIN)/ruff check .

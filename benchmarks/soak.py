@@ -25,6 +25,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import StrMethodFormatter
 
 from coldstream import Bounds, Category, Event, Id, Recommender, Schema
 
@@ -181,6 +183,28 @@ def show(rows: Sequence[Row]) -> None:
         print(f"{row.events:>12,}{figures}", flush=True)
 
 
+def draw(path: Path, rows: Sequence[Row], twin: Sequence[Row]) -> None:
+    """Memory, speed and recall over the stream, as a picture."""
+    figure = Figure(figsize=(10, 3.2), layout="constrained")
+    for axes, title, names in zip(
+        figure.subplots(1, 3),
+        ("resident memory, MiB", "p99, µs", f"recall@{TOP}"),
+        (("resident",), ("learn", "recommend"), ("recall",)),
+        strict=True,
+    ):
+        for label, dash, shown in (("within the budget", "-", rows), ("without bounds", ":", twin)):
+            for name in names:
+                text = label if len(names) == 1 else f"{name}, {label}"
+                axes.plot([row.events for row in shown], [getattr(row, name) for row in shown], dash, label=text)
+        axes.set_title(title, loc="left", fontsize=10)
+        axes.set_ylim(bottom=0)
+        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+        axes.tick_params(labelsize=8)
+        axes.locator_params(axis="x", nbins=4)
+        axes.legend(fontsize=7, frameon=False)
+    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+
+
 def complaints(rows: Sequence[Row], twin: Sequence[Row]) -> list[str]:
     """What is not as it should be after the first fifth."""
     first, rest = rows[1], rows[2:]
@@ -202,6 +226,7 @@ def main() -> int:
     parser.add_argument("--events", type=int, default=10_000_000, help="of the stream")
     parser.add_argument("--memory", default="512 MiB", help="the budget")
     parser.add_argument("--service", action="store_true", help="through the service, by HTTP")
+    parser.add_argument("--plot", type=Path, help="a file for a picture")
     options = parser.parse_args()
     print(f"{'events':>12}{'MiB held':>12}{'counted':>12}{'learn p99 µs':>14}{'recommend p99':>16}{'recall@10':>11}")
     twin = list[Row]()
@@ -214,6 +239,8 @@ def main() -> int:
             twin = beside.get()
         print("without bounds")
         show(twin)
+    if options.plot:
+        draw(options.plot, rows, twin)
     found = complaints(rows, twin)
     print("\n".join(found) or "flat after the first fifth")
     return bool(found)
