@@ -85,6 +85,21 @@ def test_a_budget_leads_to_the_same_bits_whichever_way_it_is_learned() -> None:
     assert bits(one_by_one) == bits(many) == bits(replayed)
 
 
+def test_items_take_half_of_a_budget_and_those_that_nobody_chooses_go() -> None:
+    recommender = small(memory="4 MiB")
+    for n in range(4000):
+        recommender.put_item(f"new {n}", {"genre": [f"g{n % 4}"]})
+        recommender.learn(Event(f"u{n % 50}", f"i{n % 30}"))
+        memory = recommender.memory
+        assert memory.parts["items"] + memory.parts["neighbours"] <= 2 * 2**20 + 64 * 1024
+        assert memory.used <= 4 * 2**20 + 64 * 1024
+    assert {f"i{n}" for n in range(30)} <= set(recommender.items()), "they are chosen all the time"
+    assert recommender.has_item("new 3999")
+    assert recommender.memory.gone["items evicted"] > 1000
+    assert len(recommender.users()) == 50
+    assert bits(Recommender.from_state(*recommender.state())) == bits(recommender)
+
+
 def test_a_smaller_budget_takes_effect_at_once() -> None:
     recommender = small()
     recommender.learn(flood(1500))
@@ -206,6 +221,32 @@ def test_a_value_is_admitted_when_it_came_often_enough() -> None:
         recommender.learn(Event("u", "i", context={"campaign": f"once {n}"}))
     assert list(recommender.inspection.values("context.campaign", 9)) == ["c"]
     assert recommender.memory.refused == {"rare": 5}
+
+
+GONE = """
+import gc
+from coldstream import Bounds, Event, Id, Recommender, Schema
+from coldstream.catalogue import slot_table
+from coldstream.service.process_memory import resident_bytes
+
+slot_table.kept = lambda live: 10**9
+recommender = Recommender(Schema(item=[Id()]), seed=4, trends=(), bounds=Bounds(items=300))
+recommender.learn([Event("u", f"an item of which nobody will ask again {n}") for n in range(2000)])
+gc.collect()
+before, used = resident_bytes(), recommender.memory.used
+for first in range(2000, 80_000, 100):
+    items = [f"an item of which nobody will ask again {n}" for n in range(first, first + 100)]
+    recommender.replay(list(enumerate([Event("u", item) for item in items], recommender.position + 1)))
+gc.collect()
+print(resident_bytes() - before, recommender.memory.used - used, recommender.memory.gone["items evicted"])
+"""
+
+
+def test_what_is_gone_weighs_no_more_than_our_costs_say() -> None:
+    run = subprocess.run([sys.executable, "-c", GONE], capture_output=True, text=True, check=True)
+    grown, counted, evicted = map(int, run.stdout.split())
+    assert evicted > 70_000
+    assert 0.5 * counted < grown < counted
 
 
 MEASURED = """
