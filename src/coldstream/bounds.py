@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from coldstream.amounts import bytes_of, seconds_of
@@ -13,6 +14,13 @@ Age: TypeAlias = int | str | None
 
 AGES = 'a whole number of events, or a time such as "30d", "12h", "90m" or "45s"'
 SIZES = 'a text such as "2 GiB" or "500 MiB", from 1 MiB on'
+
+
+HALF_LIFE = 100_000.0
+"""Of what has no bound of its own."""
+
+A_THING = 5000
+"""Bytes of a user or a value, more or less: a budget has room for as many things as it has this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +48,10 @@ class Bounds:
     admissions: int | None = 1000
     """New features that one event or one put may bring; what is new beyond them is left out."""
     half_life: float | None = None
-    """Events after which a use counts half; None for as many as there may be of a kind: values of a field, users, items."""
+    """Events after which a use counts half; None for as many as there may be of a kind: values of a field, users, items.
+
+    Of what only a budget bounds, as many as fit into it at 5 kB each.
+    """
 
     def __post_init__(self) -> None:
         for bound in fields(self):
@@ -63,7 +74,13 @@ class Bounds:
     @property
     def memory_bytes(self) -> int | None:
         """The budget as a number of bytes."""
-        return None if self.memory is None else bytes_of(self.memory)
+        return None if self.memory is None else _bytes(self.memory)
+
+    def half_life_of(self, most: int | None) -> float:
+        """Events after which a use of a kind counts half, of which there may be so many at most."""
+        if self.half_life is not None or most is not None:
+            return float(self.half_life or most or 1)
+        return HALF_LIFE if self.memory_bytes is None else max(1.0, self.memory_bytes / A_THING)
 
     def document(self) -> dict[str, Any]:
         """The bounds as JSON can hold them."""
@@ -90,6 +107,7 @@ def is_age(age: object) -> bool:
     return age is None or (isinstance(age, int) and not isinstance(age, bool) and 0 < age < 2**53)
 
 
+@lru_cache
 def age_seconds(age: str) -> float:
     """The seconds of a text such as "30d".
 
@@ -99,6 +117,9 @@ def age_seconds(age: str) -> float:
     seconds = seconds_of(age)
     assert seconds is not None, "it was checked"
     return seconds
+
+
+_bytes = lru_cache(bytes_of)  # it is asked after every event
 
 
 def _require(name: str, value: object, holds: bool, rule: str) -> None:

@@ -118,7 +118,8 @@ def _make_room_in_memory(shared: SharedModel, users: UserStates, after: Clock) -
     while users.use is not None and excess(shared, users) > 0:
         values = {field: shared.encoder.vocabulary.listed(field) for field in _evictable(shared)}
         rows = users.use.rows()
-        counts = [shared.usage.counts(own, after, shared.half_life(field)) for field, own in values.items()]
+        half_lives = shared.admissions.half_lives.tolist()
+        counts = [shared.usage.counts(own, after, half_lives[field]) for field, own in values.items()]
         everything = np.concatenate([*counts, users.use.usage.counts(rows, after, users.use.half_life)])
         if not len(everything):
             return

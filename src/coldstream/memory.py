@@ -60,11 +60,10 @@ def items_excess(shared: SharedModel) -> int:
 def _parts(shared: SharedModel, users: UserStates, pairs: int) -> dict[str, int]:
     vocabulary, factors = shared.encoder.vocabulary, shared.hyperparameters.factors
     row = shared.machine.parameters.row_bytes + _USAGE + _SPARE * factors
-    sketches = sum(limit.admit_after > 1 for limit in shared.admissions.limits.values())
     return {
         # A row that nobody has is there still, until another value takes it.
         "values": len(vocabulary) * row + vocabulary.features() * COLUMN + vocabulary.text,
-        "fields": len(vocabulary.fields) * (FIELD + 16 * factors) + sketches * DEPTH * WIDTH,
+        "fields": len(vocabulary.fields) * (FIELD + 16 * factors) + shared.admissions.sketches * DEPTH * WIDTH,
         "users": len(users) * USER + users.weight,
         "history": users.seen * SEEN,
         "items": _items(shared),

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coldstream.arrays import Doubles, Flags, Integers, checked_columns
+from coldstream.arrays import Flags, Integers, checked_columns
 from coldstream.bounds import Bounds
 from coldstream.catalogue.catalogue import AdmittedItem, Catalogue, Layout, Savepoint
 from coldstream.catalogue.combinations import entries_of
@@ -29,7 +29,7 @@ from coldstream.features.fields import Again, Follows, Together, Trend
 from coldstream.features.history import Features
 from coldstream.features.schema import SIDES, Schema
 from coldstream.features.sparse import Sparse, continued, sparse
-from coldstream.features.usage import HALF_LIFE, Usage
+from coldstream.features.usage import Usage
 from coldstream.features.vocabulary import Vocabulary
 from coldstream.model.compiled import unchecked_entry
 from coldstream.model.factorization_machine import FactorizationMachine
@@ -214,7 +214,7 @@ class SharedModel:
 
     def take_schema(self, schema: Schema, clock: Clock) -> None:
         """Go on with a schema that has all fields there are, and perhaps more, or bounds them otherwise."""
-        tracked = {field: self.half_life(field) for field in self.admissions.tracked}
+        tracked = self._tracked_half_lives()
         self.encoder.take_schema(schema)
         self.machine.start(clock.position)
         self._tell_linear_fields()
@@ -226,7 +226,7 @@ class SharedModel:
 
     def take_bounds(self, bounds: Bounds, clock: Clock) -> None:
         """Go on within other bounds."""
-        tracked = {field: self.half_life(field) for field in self.admissions.tracked}
+        tracked = self._tracked_half_lives()
         counted, half_life = self.may_lose_items, self._item_half_life
         self.admissions.bounds = bounds
         if counted:
@@ -268,10 +268,10 @@ class SharedModel:
     def note_use(self, columns: Sequence[int] | Integers, slot: int, after: Clock) -> None:
         """An event brought these columns, and chose an item."""
         if self.may_lose_items:
-            self.item_usage.note(np.array([slot], np.int32), after, self._item_half_life)
+            self.item_usage.note_one(slot, after, self._item_half_life)
         if self.admissions.tracked:
             used = np.asarray(columns, np.int32)
-            half_life = self._half_lives()[self.machine.parameters.rows.field[used]]
+            half_life = self.admissions.half_lives[self.machine.parameters.rows.field[used]]
             tracked = half_life > 0
             self.usage.note(used[tracked], after, half_life[tracked])
 
@@ -287,25 +287,17 @@ class SharedModel:
 
         return undo
 
-    def half_life(self, field: int) -> float:
-        """After how many events a use of a value of a field counts half."""
-        return float(self.bounds.half_life or self.admissions.limits[field].most or HALF_LIFE)
-
     @property
     def _item_half_life(self) -> float:
-        return float(self.bounds.half_life or self.bounds.items or HALF_LIFE)
+        return self.bounds.half_life_of(self.bounds.items)
 
-    def _half_lives(self) -> Doubles:
-        """The same by field; 0 where it does not matter how useful its values are."""
-        lives = np.zeros(len(self.encoder.vocabulary.fields), np.float64)
-        for field in self.admissions.tracked:
-            lives[field] = self.half_life(field)
-        return lives
+    def _tracked_half_lives(self) -> dict[int, float]:
+        return {field: float(self.admissions.half_lives[field]) for field in self.admissions.tracked}
 
     def _track(self, before: Mapping[int, float], clock: Clock) -> None:
         """What became bounded counts as used now: nobody knows when it was. The rest goes on with its half-life of now."""
         for field in self.admissions.tracked:
-            listed, after = self.encoder.vocabulary.listed(field), self.half_life(field)
+            listed, after = self.encoder.vocabulary.listed(field), float(self.admissions.half_lives[field])
             if field not in before:
                 self.usage.start(listed, clock, after)
             elif before[field] != after:
@@ -441,7 +433,7 @@ class SharedModel:
         started = [one.column for one in self.machine.start(clock.position) if one.field in tracked]
         if started:
             new = np.array(started, np.int32)
-            self.usage.start(new, clock, self._half_lives()[self.machine.parameters.rows.field[new]])
+            self.usage.start(new, clock, self.admissions.half_lives[self.machine.parameters.rows.field[new]])
 
     def _tell_linear_fields(self) -> None:
         """Tell the machine which fields stay out of the interactions."""

@@ -22,7 +22,6 @@ from coldstream.features.encoded_user import EncodedUser
 from coldstream.features.encoder import Encoder
 from coldstream.features.history import Features, LastItemFeatures, RecentHistory
 from coldstream.features.sparse import Sparse
-from coldstream.features.usage import HALF_LIFE
 from coldstream.packed_user import NOTHING, UserParts, check_all, packed, unpacked
 from coldstream.ragged import blobs, joined, joined_texts, texts
 from coldstream.user_use import UserUse
@@ -177,7 +176,7 @@ class UserStates:
 
     def follow(self, bounds: Bounds, clock: Clock) -> None:
         """Begin to tell how useful users are, or stop it, as bounds ask for it. Those who are there came now, as it were."""
-        half_life = float(bounds.half_life or bounds.users or HALF_LIFE)
+        half_life = bounds.half_life_of(bounds.users)
         if bounds.users is None and bounds.expire_users is None and bounds.memory is None:
             self.use = None
         elif self.use is None:

@@ -28,7 +28,7 @@ class UserUse:
     def note(self, user: str, clock: Clock) -> None:
         """An event of a user, who may be new."""
         self.come(user, clock)
-        self.usage.note(np.array([self._rows[user]], np.int32), clock, self.half_life)
+        self.usage.note_one(self._rows[user], clock, self.half_life)
 
     def come(self, user: str, clock: Clock) -> None:
         """A user is there; to come is a use, as it is of a value."""
@@ -57,7 +57,9 @@ class UserUse:
 
     def rows(self) -> Integers:
         """The rows of all users, in ascending order."""
-        return np.flatnonzero([name is not None for name in self._names]).astype(np.int32)
+        taken = np.ones(len(self._names), np.bool_)
+        taken[self._gaps] = False
+        return np.flatnonzero(taken).astype(np.int32)
 
     def names(self, rows: Iterable[int]) -> list[str]:
         """The users of some rows."""

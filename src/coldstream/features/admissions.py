@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from coldstream.arrays import Doubles
 from coldstream.bounds import Age, Bounds
 from coldstream.features.fields import LastItem, LastItems, ManyValued
 from coldstream.features.history import Features
@@ -50,6 +51,8 @@ class Admissions:
         """By the field's number; fields that are not here have few values by nature."""
         self.tracked: frozenset[int] = frozenset()
         """Fields whose values may have to go, so that it matters how useful they are."""
+        self.half_lives: Doubles = np.zeros(0, np.float64)
+        """By field: after how many events a use of a value counts half; 0 where that does not matter."""
         self.is_live: Callable[[str], bool] = lambda _: True
         """Whether an item is in the catalogue."""
         self.over: set[int] = set()
@@ -82,6 +85,9 @@ class Admissions:
                 self.over.add(number)
         everything = self.bounds.memory is not None
         self.tracked = frozenset(number for number, own in self.limits.items() if everything or own.is_bound)
+        self.half_lives = np.zeros(len(self._vocabulary.fields), np.float64)
+        for number in self.tracked:
+            self.half_lives[number] = self.bounds.half_life_of(self.limits[number].most)
         counting = {number for number, limit in self.limits.items() if limit.admit_after > 1}
         self._sketches = {number: own for number, own in self._sketches.items() if number in counting}
 
@@ -113,6 +119,11 @@ class Admissions:
                 if limit is not None and limit.most is not None and self._vocabulary.count(field) > limit.most:
                     self.over.add(field)
         return columns
+
+    @property
+    def sketches(self) -> int:
+        """How many fields have a sketch in front."""
+        return len(self._sketches)
 
     def room_for_fields(self, coming: int) -> int:
         """How many more fields may come that nobody declared, behind those that are coming."""

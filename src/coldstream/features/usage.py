@@ -18,9 +18,6 @@ from coldstream.events.clock import Clock
 NEVER = -1e300
 """The time of a use before any event had a time."""
 
-HALF_LIFE = 100_000.0
-"""Of what has no bound of its own."""
-
 HalfLife: TypeAlias = float | Doubles
 """One for all rows, or one for each."""
 
@@ -52,6 +49,12 @@ class Usage:
         self.make_room(int(rows.max(initial=-1)) + 1)
         self.worth[rows] = np.logaddexp2(self.worth[rows], clock.events / half_life)
         self._touch(rows, clock)
+
+    def note_one(self, row: int, clock: Clock, half_life: float) -> None:
+        """One row was used."""
+        self.make_room(row + 1)
+        self.worth[row] = np.logaddexp2(self.worth[row], clock.events / half_life)
+        self.used_at[row], self.used_time[row] = clock.events, NEVER if clock.time is None else clock.time
 
     def forget(self, rows: Sequence[int] | Integers) -> None:
         """Rows that stand for nothing any more."""

@@ -147,7 +147,6 @@ class Vocabulary:
 
     def release_all(self, field: int, columns: Sequence[int]) -> None:
         """Give several columns of a field back in one go. Until the next commit it can be taken back."""
-        gone = set(columns)
         for column in columns:
             value = self._value_of[column]
             assert value is not None, f"column {column} stands for something"
@@ -155,7 +154,8 @@ class Vocabulary:
             self._wipe(column, value)
             heapq.heappush(self._gaps, column)
             self._uncommitted.append(Released(column, field, value))
-        self._listed[field] = array("i", [column for column in self._listed[field] if column not in gone])
+        listed = self.listed(field)
+        self._listed[field] = array("i", listed[~np.isin(listed, columns)].tobytes())
 
     def _vacate(self, field: int, value: str) -> int:
         column, listed = self._columns[field].pop(value), self._listed[field]

@@ -60,12 +60,9 @@ class Parameters:
         )
         self.theta = self._theta()
         self._add_groups(1)
-
-    @property
-    def row_bytes(self) -> int:
+        used = [getattr(self.rows, name) for name in self._used]
+        self.row_bytes = int(sum(own.itemsize * math.prod(own.shape[1:]) for own in used) + self.optimizer.place.itemsize)
         """What one column weighs."""
-        rows = (getattr(self.rows, name) for name in self._used)
-        return int(sum(own.itemsize * math.prod(own.shape[1:]) for own in rows) + self.optimizer.place.itemsize)
 
     def grow(self, columns: int, fields: int) -> None:
         """Make room for columns and fields. New columns are all zero until they are started."""
