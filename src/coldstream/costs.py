@@ -17,6 +17,8 @@ SEEN = 16
 """An item that a user had: two numbers, with room to grow."""
 ITEM = 1400
 """An item, besides the text of its id and its attributes: its slot, its position, and entries in three dictionaries."""
+WINDOW = 48
+"""When an item may be recommended: two numbers and a flag, with room to grow, and a flag in every mask that is kept."""
 ATTRIBUTE = 260
 """A value of an attribute, besides its text: as it was given, and as a feature of its owner."""
 NEIGHBOUR = 32

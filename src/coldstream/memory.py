@@ -5,7 +5,7 @@ Arrays and dictionaries grow by doubling; the costs allow for it.
 
 from typing import NamedTuple
 
-from coldstream.costs import COLUMN, FIELD, ITEM, NEIGHBOUR, SEEN, USER
+from coldstream.costs import COLUMN, FIELD, ITEM, NEIGHBOUR, SEEN, USER, WINDOW
 from coldstream.features.sketch import DEPTH, WIDTH
 from coldstream.shared_model import SharedModel
 from coldstream.user_states import UserStates
@@ -57,6 +57,6 @@ def _parts(shared: SharedModel, users: UserStates, pairs: int) -> dict[str, int]
         "fields": len(vocabulary.fields) * (FIELD + 16 * factors) + sketches * DEPTH * WIDTH,
         "users": len(users) * USER + users.weight,
         "history": users.seen * SEEN,
-        "items": len(catalogue.ids) * ITEM + catalogue.weight,
+        "items": len(catalogue.ids) * (ITEM + (WINDOW if catalogue.windows.limited else 0)) + catalogue.weight,
         "neighbours": pairs * NEIGHBOUR,
     }

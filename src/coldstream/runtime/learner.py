@@ -84,7 +84,7 @@ class Learner:
             case Interaction():
                 self._learn(position, record, ranks)
             case ItemPut():
-                recommender.put_item(record.id, record.attributes)
+                recommender.put_items([(record.id, record.attributes, record.availability())])
             case UserPut():
                 recommender.put_user(record.id, record.attributes)
             case ItemRemoved():
@@ -124,7 +124,7 @@ class Learner:
         if kind is Interaction:
             self._replay_events(lines)
         elif kind is ItemPut:
-            self.recommender.put_items((record.id, record.attributes) for _, record in lines)
+            self.recommender.put_items((record.id, record.attributes, record.availability()) for _, record in lines)
         elif kind is UserPut:
             self.recommender.put_users((record.id, record.attributes) for _, record in lines)
         else:

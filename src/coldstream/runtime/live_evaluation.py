@@ -79,9 +79,8 @@ class LiveEvaluation:
             return None
         self._grow(recommender.places())
         ranks = [recommender.rank(event.user, event.item, context=event.context, time=event.time)]
-        return ranks + recommender.rank_by(
-            event.user, event.item, self._popularity.scores(_NOTHING), self._recent.scores(_NOTHING)
-        )
+        shadows = self._popularity.scores(_NOTHING), self._recent.scores(_NOTHING)
+        return ranks + recommender.rank_by(event.user, event.item, *shadows, time=event.time)
 
     def note(self, new_user: bool, place: int, places: int, ranks: list[Rank] | None) -> None:
         """An event was learned: the shadows learn it too, and the window moves on."""
