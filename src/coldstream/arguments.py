@@ -50,7 +50,7 @@ def checked_items(given: object) -> list[tuple[str, Mapping[str, Any] | None, Av
         availability = one[2] if len(one) == 3 and one[2] is not None else ALWAYS
         if not isinstance(availability, Availability):
             message = f"item {shown(one[0])}: availability must be an Availability, got {shown(availability)}"
-            raise InvalidInput(f"{message}; write Availability(hidden=True), or leave it out")
+            raise InvalidInput(f"{message}; items are pairs of id and attributes, perhaps with an Availability behind")
         found.append((one[0], one[1], availability))
     return found
 
