@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from coldstream.bounds import Bounds
 from coldstream.config import Hyperparameters
@@ -49,6 +49,17 @@ CURVES = "curves"
 """The key there of the page's curves."""
 
 
+LINE = "line"
+"""The key there of a line of the log and its checksum: which log a snapshot is of."""
+
+
+class KnownLine(NamedTuple):
+    """A line of the log that was learned."""
+
+    position: int
+    checksum: int
+
+
 class Learner:
     """A recommender, its live evaluation, and the position in the log up to which both know everything."""
 
@@ -58,6 +69,8 @@ class Learner:
         self.recommender = recommender
         self.evaluation = evaluation
         self.position = position
+        self.line: KnownLine | None = None
+        """One of the last lines that it knows, which tells of a snapshot whose it is; None where that was not found out."""
         self.curves: Callable[[], str] = str
         """The page's curves, as a text that snapshots carry. Nothing here reads it, and nothing learned depends on it."""
         self.passed_over: list[Saved] = []
@@ -168,6 +181,8 @@ class Learner:
         document, arrays = self.recommender.state()
         evaluated, evaluated_arrays = self.evaluation.state()
         own = {"position": self.position, "declared": self.declared.document(), EVALUATION: evaluated, CURVES: self.curves()}
+        if self.line is not None:
+            own[LINE] = list(self.line)
         return {**document, OWN: own}, arrays | {f"{OWN}.{name}": array for name, array in evaluated_arrays.items()}
 
     @classmethod
@@ -181,6 +196,7 @@ class Learner:
             evaluation = LiveEvaluation.from_state(own[EVALUATION], evaluated)
             learner = cls(Schema.from_document(own["declared"]), recommender, evaluation, int(own["position"]))
             curves = str(own.get(CURVES, ""))
+            learner.line = KnownLine(*map(int, own[LINE])) if LINE in own else None
         except NOT_WHAT_IT_SHOULD_BE as error:
             message = f"snapshot {saved.number} was not taken by a service ({error!r}); use an older one"
             raise InvalidSnapshot(message) from error
