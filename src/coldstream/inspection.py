@@ -15,6 +15,7 @@ from coldstream.arrays import Floats
 from coldstream.errors import InvalidInput, UnknownId, shown
 from coldstream.features.vocabulary import Vocabulary
 from coldstream.shared_model import SharedModel
+from coldstream.user_cursor import UserCursor
 from coldstream.user_states import UserStates
 
 MOST_LOOKED_AT = 10_000
@@ -132,6 +133,14 @@ class Inspection:
         listed = (Candidate(place, user, user) for place, user in some)
         found = _found(listed, search, limit, after, bool(search) and search in self._users)
         return found if search else found._replace(total=len(self._users))
+
+    def user_cursor(self, place: int) -> str:
+        """What leads to a place in the list of users also when some before it have gone."""
+        return UserCursor.at(self._users, place).text
+
+    def user_place(self, cursor: str) -> int:
+        """Where a cursor leads now."""
+        return UserCursor.of(cursor).found(self._users)
 
     def values(self, field: str, limit: int) -> list[str]:
         """The first values that a field has had, such as `item.genre`."""

@@ -616,6 +616,7 @@ class Recommender:
         clock = Clock(int(document["position"]), int(document["events"]), None if time is None else float(time))
         users.follow(shared.bounds, clock)
         users.restore(parts["users"])
+        users.epoch = clock.position
         if (parts["catalogue"]["counted_at"] > clock.events).any():
             raise ValueError("a trend has a clock of the future")
         self._shared, self._users, self._clock = shared, users, clock

@@ -396,12 +396,16 @@ class SharedModel:
                 "value_length": values[1],
             },
             "catalogue": catalogue_arrays
-            | {f"window_{name}": array for name, array in self.catalogue.windows.state().items()}
+            | {f"window_{name}": array for name, array in self._windows().items()}
             | {"id": items[0], "id_length": items[1], "note": notes[0], "note_length": notes[1]},
         }
         slots = 0 if self.bounds.items is None else len(self.catalogue.ids)
         parts |= {"usage": self.usage.state(rows), "item_usage": self.item_usage.state(slots), "admissions": sketches}
         return document, {f"{part}.{name}": array for part, arrays in parts.items() for name, array in arrays.items()}
+
+    def _windows(self) -> dict[str, NDArray[Any]]:
+        """The windows of items, where any has one: without, a state is the same as before there were windows."""
+        return self.catalogue.windows.state() if self.catalogue.windows.limited else {}
 
     @classmethod
     def from_state(cls, document: Mapping[str, Any], parts: Mapping[str, Mapping[str, NDArray[Any]]]) -> "SharedModel":

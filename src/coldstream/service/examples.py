@@ -102,7 +102,7 @@ EXAMPLES: dict[str, Example] = {
         {"written": 2, "position": 6},
     ),
     "find_items": Example({"search": "jazz"}, {"items": [{**_ITEM, "chosen": 17}], "total": 1, "next": None}),
-    "find_users": Example({"search": "an"}, {"users": ["ann"], "total": 1, "next": None}),
+    "find_users": Example({"search": "an"}, {"users": ["ann"], "total": 1, "next": None, "cursor": None}),
     "find_features": Example({"search": "jazz"}, {"features": ["item.genre=jazz"], "total": 1, "next": None}),
     "nearest": Example(
         {"feature": "item.genre=jazz"},

@@ -211,9 +211,13 @@ def find_items(service: Service, request: messages.Search, _: str) -> messages.F
     return messages.FoundItems(listed, found.total, found.next)
 
 
-def find_users(service: Service, request: messages.Search, _: str) -> messages.FoundUsers:
+def find_users(service: Service, request: messages.UserSearch, _: str) -> messages.FoundUsers:
     """Users whose id holds a text, in pages; one that is the text comes first."""
-    return messages.FoundUsers(*service.recommender.inspection.users(request.search, request.limit, request.after))
+    inspection = service.recommender.inspection
+    after = request.after if request.cursor is None else inspection.user_place(request.cursor)
+    found = inspection.users(request.search, request.limit, after)
+    cursor = None if found.next is None else inspection.user_cursor(found.next)
+    return messages.FoundUsers(*found, cursor)
 
 
 def find_features(service: Service, request: messages.FeatureSearch, _: str) -> messages.FoundFeatures:

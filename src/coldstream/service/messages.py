@@ -311,6 +311,19 @@ class Search(Struct, frozen=True, forbid_unknown_fields=True):
     """Where to go on: the `next` of the page before."""
 
 
+class UserSearch(Struct, frozen=True, forbid_unknown_fields=True):
+    """What to look for among users, and how much of it to give."""
+
+    search: Text = ""
+    """A text that they hold, whatever the case; empty for all."""
+    limit: Annotated[int, Meta(ge=1, le=MOST_ITEMS)] = 20
+    """How many to give at most."""
+    after: Place = 0
+    """Where to go on: the `next` of the page before. Whoever goes meanwhile moves the rest: better send a cursor."""
+    cursor: Text | None = None
+    """Where to go on: the `cursor` of the page before. Nobody is passed over, whoever goes meanwhile."""
+
+
 class FeatureSearch(Struct, frozen=True, forbid_unknown_fields=True):
     """What to look for among features, and how much of it to give."""
 
@@ -344,6 +357,8 @@ class FoundUsers(Struct, frozen=True):
     """How many hold the text; null where one page is not enough to know."""
     next: int | None
     """What to send as `after` for the next page; null at the end."""
+    cursor: str | None
+    """What to send as `cursor` for the next page, instead of `after`; null at the end."""
 
 
 class FoundFeatures(Struct, frozen=True):

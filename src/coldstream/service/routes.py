@@ -29,7 +29,7 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/schema", handlers.schema, m.SchemaQuery, dict[str, Any], "read"),
     Route("PUT", "/schema/fields", handlers.put_fields, m.NewFields, m.Written, "admin"),
     Route("GET", "/items", handlers.find_items, m.Search, m.FoundItems, "read"),
-    Route("GET", "/users", handlers.find_users, m.Search, m.FoundUsers, "read"),
+    Route("GET", "/users", handlers.find_users, m.UserSearch, m.FoundUsers, "read"),
     Route("GET", "/features", handlers.find_features, m.FeatureSearch, m.FoundFeatures, "read"),
     Route("GET", "/features/nearest", handlers.nearest, m.NearestQuery, m.NearestFeatures, "read"),
     Route("GET", "/features/changed", handlers.changed, m.ChangedQuery, m.ChangedFeatures, "read"),
