@@ -5,10 +5,10 @@ Arrays and dictionaries grow by doubling; the costs allow for it.
 
 from typing import NamedTuple
 
-from coldstream.costs import COLUMN, FIELD, ITEM, NEIGHBOUR, SEEN, USER, WINDOW
+from coldstream.costs import COLUMN, FIELD, ITEM, NEIGHBOUR, SEEN, UNPACKED_USER, USER, WINDOW
 from coldstream.features.sketch import DEPTH, WIDTH
 from coldstream.shared_model import SharedModel
-from coldstream.user_states import UserStates
+from coldstream.user_states import MOST_UNPACKED, UserStates
 
 _USAGE = 24
 _SPARE = 4  # bytes of each factor that are there twice while an array grows
@@ -55,7 +55,7 @@ def _parts(shared: SharedModel, users: UserStates, pairs: int) -> dict[str, int]
         # A row that nobody has is there still, until another value takes it.
         "values": len(vocabulary) * row + vocabulary.features() * COLUMN + vocabulary.text,
         "fields": len(vocabulary.fields) * (FIELD + 16 * factors) + sketches * DEPTH * WIDTH,
-        "users": len(users) * USER + users.weight,
+        "users": len(users) * USER + min(len(users), MOST_UNPACKED) * UNPACKED_USER + users.weight,
         "history": users.seen * SEEN,
         "items": len(catalogue.ids) * (ITEM + (WINDOW if catalogue.windows.limited else 0)) + catalogue.weight,
         "neighbours": pairs * NEIGHBOUR,
