@@ -3,6 +3,7 @@
 from coldstream.bounds import Bounds
 from coldstream.config import Hyperparameters
 from coldstream.errors import ColdstreamError, Diverged, InvalidInput, InvalidSchema, InvalidSnapshot, UnknownId
+from coldstream.events.availability import Availability
 from coldstream.events.event import Event
 from coldstream.features.fields import (
     Again,
@@ -29,6 +30,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Again",
+    "Availability",
     "Bounds",
     "Categories",
     "Category",

@@ -5,6 +5,7 @@ from typing import Any
 
 from coldstream.arrays import plain
 from coldstream.errors import InvalidInput, shown
+from coldstream.events.availability import ALWAYS, Availability
 from coldstream.events.event import Event
 
 
@@ -33,6 +34,25 @@ def checked_pairs(what: str, given: object) -> list[tuple[str, Mapping[str, Any]
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise InvalidInput(f"{what} must be pairs of id and attributes, got {shown(pair)} among them")
     return [(name, attributes) for name, attributes in pairs]
+
+
+def checked_items(given: object) -> list[tuple[str, Mapping[str, Any] | None, Availability]]:
+    """Items to be put: pairs of an id and attributes, some perhaps with their availability behind; or a mapping of pairs."""
+    if isinstance(given, Mapping):
+        given = given.items()
+    wanted = "items must be pairs of id and attributes, or of id, attributes and availability"
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise InvalidInput(f"{wanted}, got {shown(given)}")
+    found: list[tuple[str, Mapping[str, Any] | None, Availability]] = []
+    for one in given:
+        if not isinstance(one, tuple | list) or len(one) not in (2, 3):
+            raise InvalidInput(f"{wanted}, got {shown(one)} among them")
+        availability = one[2] if len(one) == 3 and one[2] is not None else ALWAYS
+        if not isinstance(availability, Availability):
+            message = f"item {shown(one[0])}: availability must be an Availability, got {shown(availability)}"
+            raise InvalidInput(f"{message}; items are pairs of id and attributes, perhaps with an Availability behind")
+        found.append((one[0], one[1], availability))
+    return found
 
 
 def checked_count(what: str, value: object) -> int:

@@ -11,14 +11,19 @@ COLUMN = 320
 """A feature, besides its row of parameters and its text: entries in a dictionary and in four lists, with room to grow."""
 FIELD = 2048
 """A field, besides its row of penalties."""
-USER = 2400
-"""A user, besides the text of the id, the attributes, and the items seen: the state, its history, and its encoding."""
+USER = 800
+"""A user, packed, besides the text of the id, the attributes, and the items seen: the bytes, entries in two dictionaries
+and a list, and how useful it is."""
+UNPACKED_USER = 1700
+"""What one of those who came lately takes besides: the state, its history, and its encoding."""
 SEEN = 16
 """An item that a user had: two numbers, with room to grow."""
 ITEM = 1400
 """An item, besides the text of its id and its attributes: its slot, its position, and entries in three dictionaries."""
 GONE = 480
 """A slot of an item that is gone, besides the text of its id."""
+WINDOW = 48
+"""When an item may be recommended: two numbers and a flag, with room to grow, and a flag in every mask that is kept."""
 ATTRIBUTE = 260
 """A value of an attribute, besides its text: as it was given, and as a feature of its owner."""
 NEIGHBOUR = 32

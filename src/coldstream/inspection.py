@@ -15,6 +15,7 @@ from coldstream.arrays import Floats
 from coldstream.errors import InvalidInput, UnknownId, shown
 from coldstream.features.vocabulary import Vocabulary
 from coldstream.shared_model import SharedModel
+from coldstream.user_cursor import UserCursor
 from coldstream.user_states import UserStates
 
 MOST_LOOKED_AT = 10_000
@@ -22,6 +23,9 @@ MOST_LOOKED_AT = 10_000
 
 STEP = 8192
 """Features that are compared in one step."""
+
+FieldValue: TypeAlias = tuple[int, str]
+"""The number of a field and a value of it: what has a column, or had one, or may have one."""
 
 Answer = TypeVar("Answer")
 Steps: TypeAlias = Generator[None, None, Answer]
@@ -130,6 +134,14 @@ class Inspection:
         found = _found(listed, search, limit, after, bool(search) and search in self._users)
         return found if search else found._replace(total=len(self._users))
 
+    def user_cursor(self, place: int) -> str:
+        """What leads to a place in the list of users also when some before it have gone."""
+        return UserCursor.at(self._users, place).text
+
+    def user_place(self, cursor: str) -> int:
+        """Where a cursor leads now."""
+        return UserCursor.of(cursor).found(self._users)
+
     def values(self, field: str, limit: int) -> list[str]:
         """The first values that a field has had, such as `item.genre`."""
         vocabulary = self._vocabulary
@@ -142,30 +154,34 @@ class Inspection:
 
     # Who had what
 
-    def given_columns(self) -> set[int]:
-        """The columns of all values that users' attributes and contexts have had."""
-        return finished(self.given_columns_in_steps())
-
-    def given_columns_in_steps(self) -> Steps[set[int]]:
-        """The same in steps. What is new meanwhile may be missing."""
-        encoder, columns = self._shared.encoder, set[int]()
+    def given_in_steps(self) -> Steps[set[FieldValue]]:
+        """All values of users' attributes and of contexts that have a column. What is new meanwhile may be missing."""
+        encoder, found = self._shared.encoder, set[FieldValue]()
         for number in [number for side in ("user", "context") for number in encoder.attribute_fields(side)]:
             first = 0
             while some := list(islice(self._vocabulary.columns(number, first), STEP)):
-                columns.update(some)
+                values = ((number, self._vocabulary.value(column)) for column in some)
+                found.update((number, value) for number, value in values if value is not None)
                 first = some[-1] + 1
                 yield
-        return columns
+        return found
 
-    def still_given(self, columns: Iterable[int]) -> list[int]:
-        """Those of some columns that stand for values of users' attributes or of contexts now."""
-        encoder = self._shared.encoder
-        numbers = {number for side in ("user", "context") for number in encoder.attribute_fields(side)}
-        return [column for column in columns if self._vocabulary.fields_of(column, column + 1)[0] in numbers]
+    def values_of(self, side: str, given: Mapping[str, Any]) -> list[FieldValue]:
+        """The values of a user's attributes, or of a context, as given, whether they have a column or not."""
+        return self._shared.encoder.given_values(side, given)
+
+    def columns(self, values: Iterable[FieldValue]) -> list[int]:
+        """The columns that values have now; those that have none are left out."""
+        found = (self._vocabulary.find(number, value) for number, value in values)
+        return [column for column in found if column is not None]
 
     def columns_of(self, side: str, given: Mapping[str, Any]) -> list[int]:
         """The columns of a user's attributes, or of a context, as given."""
-        return self._shared.encoder.known_columns(side, given)
+        return self.columns(self.values_of(side, given))
+
+    def field_name(self, number: int) -> str:
+        """The name of a field, such as `user.country`."""
+        return self._vocabulary.fields[number]
 
     # Comparisons
 

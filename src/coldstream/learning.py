@@ -30,7 +30,7 @@ def learn_one(shared: SharedModel, users: UserStates, event: Event, clock: Clock
     transaction, state = shared.begin(event), users.of(event.user)
     kept = users.kept(state)
     x, slot = shared.admit_event(event, kept, [] if kept is not None else users.features(event.user), clock)
-    if not shared.learn(x, slot, users.history(state), clock):
+    if not shared.learn(x, slot, users.history(state), clock.moment(event.time), clock):
         shared.rollback(transaction, clock)
         raise Diverged(_divergence(shared, event.user, event.item))
     users.remember(event, slot)
@@ -131,6 +131,7 @@ class _Pending:
         self._lengths: list[int] = []
         self._slots: list[int] = []
         self._positions: list[int] = []
+        self._times: list[float] = []
         self._recent: list[list[int]] = []
         self._seen: dict[str, tuple[Integers, Integers, list[int]]] = {}
         self._seen_by: list[tuple[str, int]] = []
@@ -150,6 +151,7 @@ class _Pending:
         self._lengths.append(len(columns))
         self._slots.append(slot)
         self._positions.append(position)
+        self._times.append(clock.moment(event.time))
         self._recent.append(users.recent_items(state))
         if event.user not in self._seen:
             _, seen = users.past(state)
@@ -209,6 +211,7 @@ class _Pending:
             sparse(self._columns, self._values),
             np.array(self._slots, np.int32),
             np.array(self._positions, np.int64),
+            np.array(self._times, np.float64),
             np.array(list(accumulate(map(len, self._recent), initial=0)), np.int64),
             np.array(list(chain.from_iterable(self._recent)), np.int32),
             np.array(starts, np.int64),

@@ -5,10 +5,10 @@ Arrays and dictionaries grow by doubling; the costs allow for it.
 
 from typing import NamedTuple
 
-from coldstream.costs import COLUMN, FIELD, GONE, ITEM, NEIGHBOUR, SEEN, USER
+from coldstream.costs import COLUMN, FIELD, GONE, ITEM, NEIGHBOUR, SEEN, UNPACKED_USER, USER, WINDOW
 from coldstream.features.sketch import DEPTH, WIDTH
 from coldstream.shared_model import SharedModel
-from coldstream.user_states import UserStates
+from coldstream.user_states import MOST_UNPACKED, UserStates
 
 _USAGE = 24
 _SPARE = 4  # bytes of each factor that are there twice while an array grows
@@ -64,7 +64,7 @@ def _parts(shared: SharedModel, users: UserStates, pairs: int) -> dict[str, int]
         # A row that nobody has is there still, until another value takes it.
         "values": len(vocabulary) * row + vocabulary.features() * COLUMN + vocabulary.text,
         "fields": len(vocabulary.fields) * (FIELD + 16 * factors) + shared.admissions.sketches * DEPTH * WIDTH,
-        "users": len(users) * USER + users.weight,
+        "users": len(users) * USER + min(len(users), MOST_UNPACKED) * UNPACKED_USER + users.weight,
         "history": users.seen * SEEN,
         "items": _items(shared),
         "neighbours": pairs * NEIGHBOUR,
@@ -73,5 +73,6 @@ def _parts(shared: SharedModel, users: UserStates, pairs: int) -> dict[str, int]
 
 def _items(shared: SharedModel) -> int:
     catalogue = shared.catalogue
-    live = len(catalogue)
-    return live * ITEM + (len(catalogue.ids) - live) * GONE + catalogue.weight
+    slots, live = len(catalogue.ids), len(catalogue)
+    windows = slots * WINDOW if catalogue.windows.limited else 0
+    return live * ITEM + (slots - live) * GONE + windows + catalogue.weight

@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coldstream.arguments import checked_count, checked_event, checked_events, checked_pairs
-from coldstream.arrays import Doubles, Integers, Longs, frozen, plain
+from coldstream.arguments import checked_count, checked_event, checked_events, checked_items, checked_pairs
+from coldstream.arrays import Doubles, Flags, Integers, Longs, frozen, plain
 from coldstream.bounds import Bounds
 from coldstream.config import Hyperparameters
 from coldstream.errors import InvalidInput, InvalidSnapshot, UnknownId, shown
+from coldstream.events.availability import Availability
 from coldstream.events.clock import Clock
 from coldstream.events.event import Event, checked_id, checked_names, checked_time
 from coldstream.eviction import evict, is_due, settle
@@ -32,7 +33,7 @@ from coldstream.model.explanation import Addends, Explanation, explained, side_o
 from coldstream.model.factorization_machine import checked_seed, resolve_hyperparameters
 from coldstream.scoring.filters import Predicate, excluded_slots
 from coldstream.scoring.ranking import Rank, rank_by
-from coldstream.scoring.requests import NOTHING_EXCLUDED, EncodedRequest
+from coldstream.scoring.requests import EncodedRequest
 from coldstream.shared_model import DescribedItem, SharedModel, parts_of
 from coldstream.snapshot import NOT_WHAT_IT_SHOULD_BE, read_snapshot, write_snapshot
 from coldstream.training import train
@@ -157,6 +158,15 @@ class Recommender:
         """An item's attributes as they were put."""
         return {name: plain(raw) for name, raw in self._shared.catalogue.attributes[self._slot(item)].items()}
 
+    def availability(self, item: str) -> Availability:
+        """When an item may be recommended, as it was put."""
+        return self._shared.catalogue.windows.of(self._slot(item))
+
+    def is_available(self, item: str, time: float | datetime | None = None) -> bool:
+        """Whether `recommend` could return an item at a `time`; without one, at the time of the stream."""
+        slot, excluded = self._slot(item), self._unavailable(checked_time(time))
+        return not len(excluded) or not excluded[slot]
+
     def user(self, user: str) -> dict[str, Any]:
         """A user's attributes as they were put."""
         return {name: plain(raw) for name, raw in self._user(user).attributes.items()}
@@ -208,15 +218,34 @@ class Recommender:
                     self._evict()
             self._shared.start(self._clock)
 
-    def put_item(self, item: str, attributes: Mapping[str, Any] | None = None) -> None:
-        """Add an item, or give one other attributes: a price changes. What was learned of the id stays."""
-        self._put_items([self._described_item(item, attributes, {})])
+    def put_item(
+        self,
+        item: str,
+        attributes: Mapping[str, Any] | None = None,
+        *,
+        available_from: float | datetime | None = None,
+        available_until: float | datetime | None = None,
+        hidden: bool = False,
+    ) -> None:
+        """Add an item, or give one other attributes: a price changes. What was learned of the id stays.
 
-    def put_items(self, items: Iterable[tuple[str, Mapping[str, Any] | None]]) -> None:
-        """Add many items, or give them other attributes: pairs of id and attributes. All are taken, or none."""
+        It may be recommended from `available_from` on and until `available_until`, where these are given, and not while it
+        is `hidden`. A put says all of it: what it leaves out is as if it had never been said.
+        """
+        availability = Availability.of(item, available_from, available_until, hidden)
+        self._put_items([self._described_item(item, attributes, availability, {})])
+
+    def put_items(
+        self,
+        items: Iterable[tuple[str, Mapping[str, Any] | None] | tuple[str, Mapping[str, Any] | None, Availability | None]],
+    ) -> None:
+        """Add many items, or give them other attributes: pairs of id and attributes. All are taken, or none.
+
+        A third part of a pair is its `Availability`.
+        """
         memo: ItemMemo = {}
         with collection_paused():
-            described = [self._described_item(item, given, memo) for item, given in checked_pairs("items", items)]
+            described = [self._described_item(*one, memo) for one in checked_items(items)]
             self._put_items(described)
 
     def _put_items(self, described: Sequence[DescribedItem]) -> None:
@@ -283,9 +312,17 @@ class Recommender:
         """Raise what `put_user` would raise."""
         self._described_user(user, attributes)
 
-    def check_item(self, item: str, attributes: Mapping[str, Any] | None = None) -> None:
+    def check_item(
+        self,
+        item: str,
+        attributes: Mapping[str, Any] | None = None,
+        *,
+        available_from: float | datetime | None = None,
+        available_until: float | datetime | None = None,
+        hidden: bool = False,
+    ) -> None:
         """Raise what `put_item` would raise."""
-        self._described_item(item, attributes, {})
+        self._described_item(item, attributes, Availability.of(item, available_from, available_until, hidden), {})
 
     def check_extension(self, schema: Schema) -> Schema:
         """The schema that `extend` would lead to; raises what it would raise."""
@@ -339,6 +376,7 @@ class Recommender:
         The user may be unknown, or None. What the user had is left out if `exclude_seen` says so, or else the schema. Of the
         items, `allow` names those that may come back, `deny` those that may not, and `where` asks for attributes: a mapping
         from field to a value, or to a list of values of which an item must have one; or a function of an item's attributes.
+        Items that are hidden, or not available at the `time`, do not come back; without a time, that of the stream counts.
         Fewer than n come back where fewer are left.
         """
         request = self.encode_request(
@@ -368,11 +406,14 @@ class Recommender:
         where: Predicate | None = None,
     ) -> EncodedRequest:
         """What `recommend` would answer, checked and encoded, for `recommend_batch`. It holds until anything changes."""
-        n, excluded = checked_count("n", n), NOTHING_EXCLUDED
+        n = checked_count("n", n)
         request = self._request(user, context, time, attributes, exclude_seen)
         if not (allow is None and deny is None and where is None):
             excluded = excluded_slots(self._shared.catalogue, self._shared.encoder, allow, deny, where)
-        return request._replace(n=n, excluded=excluded)
+            if len(request.excluded):
+                excluded |= request.excluded
+            return request._replace(n=n, excluded=excluded)
+        return request._replace(n=n)
 
     def recommend_batch(self, requests: Sequence[EncodedRequest]) -> list[list[Recommendation]]:
         """What `recommend` answers to each of several requests; items' vectors are read once for all of them."""
@@ -394,16 +435,21 @@ class Recommender:
         attributes: Mapping[str, Any] | None = None,
         exclude_seen: bool | None = None,
     ) -> Rank:
-        """Where an item stands for a user: among all items, less what the user had (`exclude_seen`), and itself."""
+        """Where an item stands for a user: among all items, less what the user had (`exclude_seen`), and itself.
+
+        Nor do items count that are hidden or not available at the `time`; the item itself does, whatever it is.
+        """
         slot = self._slot(item)
         request = self._request(user, context, time, attributes, exclude_seen)
         return self._shared.scorer.rank(request, slot, self._clock.events)
 
-    def rank_by(self, user: str | None, item: str, *scores: Doubles) -> list[Rank]:
-        """Where an item would stand for a user by other `scores`, each an array with a number for every place."""
+    def rank_by(self, user: str | None, item: str, *scores: Doubles, time: float | datetime | None = None) -> list[Rank]:
+        """Where an item would stand for a user at a `time` by other `scores`, each an array with a number per place."""
         slot, catalogue = self._slot(item), self._shared.catalogue
         state = self._users.of(None if user is None else checked_id("user", user))
-        excluded = np.unique(self._users.past(state)[1].slots() if self.schema.exclude_seen else _NO_SLOTS)
+        unavailable = np.flatnonzero(self._unavailable(checked_time(time))).astype(np.int32)
+        seen = self._users.past(state)[1].slots() if self.schema.exclude_seen else _NO_SLOTS
+        excluded = np.union1d(seen, unavailable) if len(unavailable) else np.unique(seen)
         return [Rank(*rank_by(own, catalogue.items.choices, excluded, slot)) for own in scores]
 
     def predict(
@@ -415,7 +461,7 @@ class Recommender:
         time: float | datetime | None = None,
         attributes: Mapping[str, Any] | None = None,
     ) -> float:
-        """The score of one item for a user in a context."""
+        """The score of one item for a user in a context, whether it is available or not."""
         slot = self._slot(item)
         request = self._request(user, context, time, attributes, False)
         return self._shared.scorer.score(request, slot, self._clock.events)
@@ -432,6 +478,7 @@ class Recommender:
         """The linear and pairwise terms of the score of an item for a user in a context.
 
         The score has the digits that `recommend` and `predict` give it; the terms add up to it but for float32's rounding.
+        An item that is not available is explained as well; `is_available` says whether it is.
         There are at most 1,000: where features make more, those of a field go together, and what is lightest is one term.
         """
         return explained(self.addends(user, item, context=context, time=time, attributes=attributes))
@@ -576,6 +623,7 @@ class Recommender:
         clock = Clock(int(document["position"]), int(document["events"]), None if time is None else float(time))
         users.follow(shared.bounds, clock)
         users.restore(parts["users"])
+        users.epoch = clock.position
         if (parts["catalogue"]["counted_at"] > clock.events).any():
             raise ValueError("a trend has a clock of the future")
         self._shared, self._users, self._clock = shared, users, clock
@@ -584,16 +632,18 @@ class Recommender:
         given = checked_names(f"user {checked_id('user', user)!r}", {} if attributes is None else attributes)
         return given, self._shared.encoder.describe_user(user, given)
 
-    def _described_item(self, item: str, attributes: Mapping[str, Any] | None, memo: ItemMemo) -> DescribedItem:
+    def _described_item(
+        self, item: str, attributes: Mapping[str, Any] | None, availability: Availability, memo: ItemMemo
+    ) -> DescribedItem:
         checked_id("item", item)
         if attributes is None:
-            return DescribedItem(item, {}, ())
+            return DescribedItem(item, {}, (), availability)
         if type(attributes) is not dict:
             checked_names(f"item {item!r}", attributes)
         if not attributes:
-            return DescribedItem(item, {}, ())
+            return DescribedItem(item, {}, (), availability)
         described = self._shared.encoder.describe_item(item, attributes, memo)
-        return DescribedItem(item, {name: frozen(raw) for name, raw in attributes.items()}, described)
+        return DescribedItem(item, {name: frozen(raw) for name, raw in attributes.items()}, described, availability)
 
     def _slot(self, item: str) -> int:
         if not isinstance(item, str) or item not in self._shared.catalogue:
@@ -621,9 +671,16 @@ class Recommender:
             checked_names(f"user {user!r}", attributes)
         if not isinstance(exclude_seen, bool | None):
             raise InvalidInput(f"exclude_seen must be true, false or left out, got {shown(exclude_seen)}")
-        x = self._users.request(state, user or "", given, checked_time(time), attributes)
+        moment = checked_time(time)
+        x = self._users.request(state, user or "", given, moment, attributes)
         exclude = self.schema.exclude_seen if exclude_seen is None else exclude_seen
-        return EncodedRequest(x, self._users.history(state), exclude_seen=exclude)
+        unavailable = self._unavailable(moment)
+        return EncodedRequest(x, self._users.history(state), exclude_seen=exclude, excluded=unavailable)
+
+    def _unavailable(self, time: float | None) -> Flags:
+        """Per slot, whether its item may not be recommended at a time; empty where all may."""
+        catalogue = self._shared.catalogue
+        return catalogue.windows.excluded(self._clock.moment(time), len(catalogue.ids))
 
 
 def _checked_fields(given: object) -> Mapping[str, Sequence[Field]]:

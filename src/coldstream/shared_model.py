@@ -21,6 +21,7 @@ from coldstream.catalogue.neighbours import neighbours_of
 from coldstream.catalogue.shapes import UserHistory
 from coldstream.catalogue.trends import trends_of
 from coldstream.config import Hyperparameters
+from coldstream.events.availability import ALWAYS, Availability
 from coldstream.events.clock import Clock
 from coldstream.events.event import Event
 from coldstream.features.encoded_user import EncodedUser
@@ -46,6 +47,7 @@ class DescribedItem(NamedTuple):
     item: str
     attributes: Mapping[str, Any]
     fields: Sequence[ItemAttribute]
+    availability: Availability = ALWAYS
 
 
 class Transaction(NamedTuple):
@@ -125,7 +127,7 @@ class SharedModel:
 
     def _admitted(self, described: DescribedItem) -> AdmittedItem:
         """An item whose features have columns, as far as they may come."""
-        item, attributes, fields = described
+        item, attributes, fields, availability = described
         encoder, new = self.encoder, [own for own in fields if own.entries is None]
         features = [(own.field, value, weight) for own in new for value, weight in own.features]
         columns = iter(self.admissions.admit_all(features) if features else ())
@@ -141,12 +143,15 @@ class SharedModel:
                 kept.append(own)
         id_field = encoder.id_field("item")
         id_column = -1 if id_field is None else encoder.vocabulary.admit(id_field, item)
-        return AdmittedItem(item, id_column, kept, attributes, encoder.history.last_item_features(item, attributes))
+        last_item_features = encoder.history.last_item_features(item, attributes)
+        return AdmittedItem(item, id_column, kept, attributes, last_item_features, availability)
 
     def _put_admitted(self, items: Sequence[AdmittedItem], clock: Clock) -> None:
         self._start(clock)
         come = [one.item for one in items if one.item not in self.catalogue]
         self.catalogue.put_all(items, clock.events)
+        if self.catalogue.windows.limited or any(one.availability is not ALWAYS for one in items):
+            self.catalogue.limit((self.catalogue.slot(one.item), one.availability) for one in items)
         self._begin_use(come, clock)
 
     @property
@@ -162,6 +167,7 @@ class SharedModel:
 
     def remove_item(self, item: str, clock: Clock) -> None:
         """Take an item out and wipe its columns: of its id, and of histories that it stood in."""
+        self.catalogue.limit([(self.catalogue.slot(item), ALWAYS)])
         self.catalogue.remove(item, clock.events)
         self.item_usage.forget([self.catalogue.slot(item)])
         self.release("item", item)
@@ -323,12 +329,12 @@ class SharedModel:
         self.usage.forget(freed)
         self.machine.undo(freed)
 
-    def learn(self, x: Sparse, slot: int, history: UserHistory, clock: Clock) -> bool:
-        """Contrast an event with drawn negatives, learn and count it; False, and nothing changed, where it diverged."""
+    def learn(self, x: Sparse, slot: int, history: UserHistory, time: float, clock: Clock) -> bool:
+        """Contrast an event with negatives of its time, learn and count it; False, and nothing changed, if it diverged."""
         parameters = self.machine.parameters
         parameters.make_room(self.most_touched(len(x.column)))
         self.catalogue.make_room(len(history.recent))
-        items, drawn = self.catalogue.items, self.draw(clock.position)
+        items, drawn = self.catalogue.items, self.draw(clock.position, time)
         learned: bool = _learn_event(
             parameters.rows, parameters.optimizer, self.machine.rule, items, drawn, x, slot, history, clock.events
         )
@@ -341,13 +347,13 @@ class SharedModel:
         parameters.make_room(self.most_touched(longest))
         self.catalogue.make_room(len(batch.recent) + 2 * len(batch.slot))
         parameters.changes += 1
-        own, items, drawn = parameters.optimizer, self.catalogue.items, self.draw(0)
+        own, items, drawn = parameters.optimizer, self.catalogue.items, self.draw(0, 0.0)
         return int(_learn_events(parameters.rows, own, self.machine.rule, items, drawn, batch, first, clock))
 
-    def draw(self, position: int) -> NegativeDraw:
-        """Where the negatives of an event come from."""
+    def draw(self, position: int, time: float) -> NegativeDraw:
+        """Where the negatives of an event come from, of a position and a time."""
         exclude_seen = self.encoder.schema.exclude_seen
-        return NegativeDraw(self._draw_key, position, self.hyperparameters.negatives, exclude_seen)
+        return NegativeDraw(self._draw_key, position, self.hyperparameters.negatives, exclude_seen, time)
 
     def most_touched(self, context: int) -> int:
         """The most columns that one update can touch."""
@@ -382,11 +388,16 @@ class SharedModel:
                 "value_length": values[1],
             },
             "catalogue": catalogue_arrays
+            | {f"window_{name}": array for name, array in self._windows().items()}
             | {"id": items[0], "id_length": items[1], "note": notes[0], "note_length": notes[1]},
         }
         slots = len(self.catalogue.ids) if self.may_lose_items else 0
         parts |= {"usage": self.usage.state(rows), "item_usage": self.item_usage.state(slots), "admissions": sketches}
         return document, {f"{part}.{name}": array for part, arrays in parts.items() for name, array in arrays.items()}
+
+    def _windows(self) -> dict[str, NDArray[Any]]:
+        """The windows of items, where any has one: without, a state is the same as before there were windows."""
+        return self.catalogue.windows.state() if self.catalogue.windows.limited else {}
 
     @classmethod
     def from_state(cls, document: Mapping[str, Any], parts: Mapping[str, Mapping[str, NDArray[Any]]]) -> "SharedModel":
@@ -412,6 +423,8 @@ class SharedModel:
         if len(catalogue["ids"]) != len(notes):
             raise ValueError("an item has no attributes")
         shared.catalogue.restore(columns, has_ids, catalogue, own)
+        windows = {name.removeprefix("window_"): array for name, array in own.items() if name.startswith("window_")}
+        shared.catalogue.windows.restore(shared.catalogue.live().tolist(), windows)
         held = (number for number, limit in shared.admissions.limits.items() if limit.held)
         id_field = shared.encoder.id_field("item")
         shared.catalogue.find_unheld(

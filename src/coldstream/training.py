@@ -68,10 +68,11 @@ def collected(shared: SharedModel, users: UserStates, events: Sequence[Event], e
     before = _copied(items, total)
     slots, came = np.array(batch.slots, np.int32), np.array(batch.came, np.uint8)
     replay = replayed(before, slots, came, start.events)
-    encoded = batch_of(items, batch.contexts, slots, np.array(batch.users, np.int32), batch.seen(), replay)
+    times, numbers = np.array(batch.times, np.float64), np.array(batch.users, np.int32)
+    encoded = batch_of(items, batch.contexts, slots, times, numbers, batch.seen(), replay)
     key, n = key_of(machine.seed, "training"), len(events)
     orders = [shuffled(key_of(machine.seed, "epoch", str(start.position), str(epoch)), n) for epoch in range(epochs)]
-    draws = [shared.draw(start.position + 1 + epoch * n)._replace(key=key) for epoch in range(epochs)]
+    draws = [shared.draw(start.position + 1 + epoch * n, 0.0)._replace(key=key) for epoch in range(epochs)]
     crossed = count_in_order(shared.catalogue, encoded, slots, batch, came, orders, draws, shared.bounds.seen)
     return Epochs(encoded, orders, draws, crossed, replay, clock)
 
@@ -83,6 +84,7 @@ class _Collected:
         self._shared, self._states = shared, users
         self.contexts: list[Sparse] = []
         self.slots: list[int] = []
+        self.times: list[float] = []
         self.came: list[bool] = []
         self.recent: list[Integers] = []
         self.users: list[int] = []
@@ -103,6 +105,7 @@ class _Collected:
         users.note_use(event.user, clock.after(event.time))
         self.contexts.append(x)
         self.slots.append(slot)
+        self.times.append(clock.moment(event.time))
         self.users.append(self._numbers[event.user])
         self.recent.append(users.recent_slots(state))
         users.remember(event, slot)
@@ -139,14 +142,21 @@ def replayed(items: Items, slots: Integers, came: Flags, clock: int) -> Replay:
 
 
 def batch_of(
-    items: Items, contexts: Sequence[Sparse], slots: Integers, users: Integers, seen: Sequence[Integers], replay: Replay
+    items: Items,
+    contexts: Sequence[Sparse],
+    slots: Integers,
+    times: Doubles,
+    users: Integers,
+    seen: Sequence[Integers],
+    replay: Replay,
 ) -> TrainingBatch:
-    """Events in order of time, encoded once: contexts, items, user numbers, and what each user had in the end."""
+    """Events in order of time, encoded once: contexts, items, times, user numbers, and what each user had in the end."""
     positions = items.position[slots]
     return TrainingBatch(
         offset=_offsets([len(context.column) for context in contexts]),
         x=joined(*contexts),
         position=positions,
+        time=times,
         user=users,
         seen_offset=_offsets([len(own) for own in seen]),
         seen=np.concatenate(seen),
@@ -186,7 +196,7 @@ def count_in_order(
             catalogue.make_room(len(recent))
             items, position = catalogue.items, int(batch.position[e])
             for epoch, drawn in enumerate(draws):
-                own = drawn._replace(position=drawn.position + places[epoch][e])
+                own = drawn._replace(position=drawn.position + places[epoch][e], time=float(batch.time[e]))
                 found[epoch].add(*_cross_features_before(items, own, position, excluded, history))
             count_neighbours(items.neighbours, choices, slot, recent)
         choices[slot] += 1

@@ -119,6 +119,8 @@ class UserStates:
         """How many items all users had, as far as it is remembered."""
         self.weight = 0
         """What ids and attributes weigh, in bytes."""
+        self.departures = self.epoch = 0
+        """How many users went, and since which position of the log that is counted. Neither is saved."""
 
     def __len__(self) -> int:
         return len(self._packed)
@@ -160,6 +162,7 @@ class UserStates:
         self.seen -= len(state.seen)
         self.weight -= text_cost(user) + attributes_cost(state.attributes)
         del self._packed[user]
+        self.departures += 1
         self._unpacked.pop(user, None)
         if self.use is not None:
             self.use.forget(user)

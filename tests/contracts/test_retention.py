@@ -11,11 +11,13 @@ import pytest
 from stores_under_test import SQLITE
 from test_checksums import Raw
 
-from coldstream import Category, Id, Schema
+from coldstream import Category, Id, Recommender, Schema
 from coldstream.config import Hyperparameters
+from coldstream.inspection import finished
 from coldstream.runtime import compaction, upkeep
 from coldstream.runtime import writer as module
 from coldstream.runtime.claims import FEW, Claims, claimed
+from coldstream.runtime.erasure import UnclaimedValues
 from coldstream.runtime.learner import Learner
 from coldstream.runtime.records import Interaction, ItemPut, Record, UserPut
 from coldstream.runtime.recovery import RequestedModel, recovered
@@ -56,9 +58,14 @@ def events(first: int, last: int) -> list[Record]:
     ]
 
 
-def during(store: Store, limits: WriterLimits, work: Callable[[Writer], Awaitable[None]]) -> Learner:
+def during(
+    store: Store,
+    limits: WriterLimits,
+    work: Callable[[Writer], Awaitable[None]],
+    requested: RequestedModel = REQUESTED,
+) -> Learner:
     async def live() -> Learner:
-        writer = Writer(store, recovered(store, REQUESTED), limits, Path(tempfile.mkdtemp()))
+        writer = Writer(store, recovered(store, requested), limits, Path(tempfile.mkdtemp()))
         await writer.start(lambda: None)
         try:
             await asyncio.wait_for(work(writer), 60)
@@ -222,20 +229,97 @@ def test_people_are_erased_with_their_values_though_their_lines_are_deleted(url:
         assert b"bob" in left
 
 
+FEW_MAILS = RequestedModel(
+    Schema(user=[Id()], item=[Id()], context=[Category("mail", most=3)]), Hyperparameters(factors=3, negatives=3), 0
+)
+
+
+async def deleted(writer: Writer, store: Store, clock: Time) -> None:
+    """All lines so far are deleted."""
+    await until(lambda: bool(store.marks()))
+    clock.now += 50
+    await asyncio.sleep(0.1)
+    await writer.snapshot()
+    await writer.snapshot()
+    clock.now += 500
+    await until(lambda: store.cut() == writer.learner.position)
+
+
+def column_of(writer: Writer, mail: str) -> int | None:
+    found = writer.learner.recommender.inspection.columns_of("context", {"mail": mail})
+    return found[0] if found else None
+
+
+def test_a_claim_protects_no_value_that_came_to_the_column_of_another(store: Store, clock: Time) -> None:
+    """Bob's value had to go for want of room, and somebody's who leaves came to its column."""
+
+    async def work(writer: Writer) -> None:
+        await writer.write([ItemPut("i1", {}), Interaction("bob", "i1", 0.0, {"mail": "bob@example.org"})])
+        claimed_column = column_of(writer, "bob@example.org")
+        await deleted(writer, store, clock)
+        for n in range(50):
+            await writer.write([Interaction(f"p{n}", "i1", 0.0, {"mail": f"p{n}@example.org"})])
+            if column_of(writer, f"p{n}@example.org") == claimed_column:
+                break
+        assert column_of(writer, "bob@example.org") is None
+        assert f"context.mail=p{n}@example.org" in names(writer.learner)
+        await writer.forget(f"p{n}")
+        await until(lambda: not writer.erasures.pending)
+        assert f"context.mail=p{n}@example.org" not in names(writer.learner)
+
+    during(store, limits(retain_seconds=100), work, FEW_MAILS)
+
+
+def test_a_claim_protects_a_value_that_went_and_came_again(store: Store, clock: Time) -> None:
+    """Cy had it too, in a line that is deleted, when it had another column."""
+
+    async def work(writer: Writer) -> None:
+        await writer.write([ItemPut("i1", {}), Interaction("cy", "i1", 0.0, {"mail": "both@example.org"})])
+        before = column_of(writer, "both@example.org")
+        await deleted(writer, store, clock)
+        n = 0
+        while column_of(writer, "both@example.org") is not None:
+            await writer.write([Interaction("eve", "i1", 0.0, {"mail": f"e{n}@example.org"})])
+            n += 1
+        while column_of(writer, "both@example.org") in (None, before):  # somebody else's has the column by now
+            await writer.write([Interaction("eve", "i1", 0.0, {"mail": f"e{n}@example.org"})])
+            await writer.write([Interaction("ann", "i1", 0.0, {"mail": "both@example.org"})])
+            n += 1
+        await writer.forget("ann")
+        await until(lambda: not writer.erasures.pending)
+        assert "context.mail=both@example.org" in names(writer.learner)
+        await writer.forget("cy")
+        await until(lambda: not writer.erasures.pending)
+        assert "context.mail=both@example.org" not in names(writer.learner)
+
+    during(store, limits(retain_seconds=100), work, FEW_MAILS)
+
+
+def test_claims_of_older_releases_protect_what_has_the_column_now() -> None:
+    recommender = Recommender(SCHEMA, factors=3)
+    recommender.put_users([("ann", {"country": "NL"}), ("bob", {"country": "Malta"})])
+    inspection = recommender.inspection
+    malta, netherlands = (inspection.columns_of("user", {"country": name})[0] for name in ("Malta", "NL"))
+    kept = [LogLine(b'{"columns":[%d]}' % malta, "bob"), LogLine(b'{"columns":[%d]}' % netherlands, "ann")]
+    unclaimed = UnclaimedValues(finished(inspection.given_in_steps()), {"ann": 9})
+    finished(unclaimed.read_kept(inspection, kept))
+    assert unclaimed.columns(inspection) == (netherlands,)
+
+
 def test_claims_are_kept_once_and_a_value_of_many_is_everybodys() -> None:
     claims = Claims([])
     claims.add("ann", [3, 5])
     claims.add("ann", [3])
     claims.add("bob", [3])
     kept = claims.new()
-    assert sorted(claimed(kept), key=str) == [("ann", (3, 5)), ("bob", (3,))]
+    assert sorted(claimed(kept), key=str) == [("ann", (3, 5), ()), ("bob", (3,), ())]
     assert claims.new() == []
-    more = Claims([*kept, LogLine(b'{"columns":[9]}')])
+    more = Claims([*kept, LogLine(b'{"values":[9]}')])
     more.add("cy", [9])
     more.add("ann", [5])
     assert more.new() == []
     for n in range(FEW):
         more.add(f"u{n}", [3])
-    assert (None, (3,)) in list(claimed(more.new()))
+    assert (None, (3,), ()) in list(claimed(more.new()))
     more.add("dee", [3])
     assert more.new() == []

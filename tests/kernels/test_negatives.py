@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from coldstream import Recommender, Schema
+from coldstream import Availability, Recommender, Schema
 from coldstream.catalogue.negative_sampling import NegativeDraw
 from coldstream.catalogue.negative_sampling import draw as _draw
 from coldstream.catalogue.shapes import Items
@@ -30,10 +30,11 @@ def drawn(
     negatives: int = 20,
     seed: int = 1,
     exclude_seen: bool = True,
+    time: float = 0.0,
 ) -> list[int]:
     """Slots of the positive and of what was drawn against it."""
     positions = np.empty(negatives + 1, np.int32)
-    draws = NegativeDraw(key_of(seed, "negatives"), event, negatives, exclude_seen)
+    draws = NegativeDraw(key_of(seed, "negatives"), event, negatives, exclude_seen, time)
     found = draw(items, draws, int(items.position[positive]), np.array(seen, np.int32), positions)
     assert not items.marked.any()  # whoever marks slots next finds none marked
     return items.rows.slot[positions[:found]].tolist()
@@ -92,3 +93,41 @@ def test_few_are_found_where_few_are_left() -> None:
     items = catalogue(3)
     assert drawn(items, 0, 0, [1, 2]) == [0]
     assert set(drawn(items, 0, 0, [1])) == {0, 2}
+
+
+def limited(n: int) -> Recommender:
+    """Items of which every third is hidden, and every third comes at 100 and goes at 200."""
+    recommender = Recommender(Schema(), "paper")
+    for item in range(n):
+        own = [{}, {"hidden": True}, {"available_from": 100.0, "available_until": 200.0}][item % 3]
+        recommender.put_item(f"i{item}", **own)
+    return recommender
+
+
+def test_what_was_not_available_is_no_negative() -> None:
+    items = limited(30)._shared.catalogue.items
+    always, seasonal = set(range(0, 30, 3)), set(range(2, 30, 3))
+    for time, expected in ((99.0, always), (100.0, always | seasonal), (199.0, always | seasonal), (200.0, always)):
+        found = [drawn(items, event, 0, [3], time=time) for event in range(200)]
+        assert {slot for _, *negatives in found for slot in negatives} == expected - {0, 3}
+        assert all(len(own) == 21 for own in found)
+
+
+def test_few_in_season_are_found_among_many_that_are_not() -> None:
+    """Thirty-two tries would leave most events without any negative."""
+    recommender = Recommender(Schema(), "paper")
+    recommender.put_items((f"i{item}", None, Availability(hidden=item >= 5)) for item in range(1000))
+    items = recommender._shared.catalogue.items
+    found = [drawn(items, event, 0, []) for event in range(100)]
+    assert sum(map(len, found)) > 0.95 * 100 * 21
+    assert {slot for own in found for slot in own} == set(range(5))
+
+
+def test_windows_that_hold_nothing_back_draw_the_same_as_none() -> None:
+    recommender = limited(30)
+    open_items, plain = limited(30), catalogue(30)
+    for item in range(30):
+        open_items.put_item(f"i{item}", available_until=1000.0)
+    for event in range(50):
+        assert drawn(open_items._shared.catalogue.items, event, 4, [1]) == drawn(plain, event, 4, [1])
+    assert drawn(recommender._shared.catalogue.items, 1, 0, [1]) != drawn(plain, 1, 0, [1])

@@ -3,6 +3,7 @@ terms of its definition, and the best N are the best N."""
 
 import math
 import tempfile
+from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from coldstream import (
     Again,
+    Availability,
     Categories,
     Category,
     Diverged,
@@ -48,6 +50,13 @@ SCHEMAS = {
 }
 contexts = st.dictionaries(st.sampled_from(["device", "tags"]), st.lists(st.sampled_from("pqr"), max_size=2), max_size=2)
 genres = st.lists(st.sampled_from("abcd"), max_size=3, unique=True)
+HOUR = 3600.0
+availabilities = st.builds(
+    lambda first, length, hidden: Availability(first, length and (first or 0.0) + length, hidden),
+    st.sampled_from([None, None, 0.0, HOUR, 4 * HOUR]),
+    st.sampled_from([None, None, HOUR, 3 * HOUR]),
+    st.sampled_from([False, False, False, True]),
+)
 
 
 class CatalogueMachine(RuleBasedStateMachine):
@@ -69,23 +78,26 @@ class CatalogueMachine(RuleBasedStateMachine):
             options["negatives"] = 3
         self.recommender = Recommender(self.schema, preset, seed=5, **options)
         self.expected: dict[str, dict] = {}
+        self.limits: dict[str, Availability] = {}
         self.time = 0.0
 
-    @rule(item=st.sampled_from(ITEMS), genre=genres, price=st.sampled_from([0.0, 1.0, 2.5, 40.0]))
-    def put(self, item: str, genre: list[str], price: float) -> None:
+    @rule(
+        item=st.sampled_from(ITEMS), genre=genres, price=st.sampled_from([0.0, 1.0, 2.5, 40.0]), availability=availabilities
+    )
+    def put(self, item: str, genre: list[str], price: float, availability: Availability) -> None:
         attributes = {"genre": genre, "price": price}
         attributes = {name: value for name, value in attributes.items() if name in self.fields}
-        self.recommender.put_item(item, attributes)
-        self.expected[item] = attributes
+        self.recommender.put_item(item, attributes, **asdict(availability))
+        self.expected[item], self.limits[item] = attributes, availability
 
-    @rule(items=st.lists(st.tuples(st.sampled_from(ITEMS), genres), max_size=6))
-    def put_many(self, items: list[tuple[str, list[str]]]) -> None:
+    @rule(items=st.lists(st.tuples(st.sampled_from(ITEMS), genres, st.none() | availabilities), max_size=6))
+    def put_many(self, items: list[tuple[str, list[str], Availability | None]]) -> None:
         """Many at once lead to the same bits as one by one."""
         one_by_one = Recommender.from_state(*self.recommender.state())
-        for item, genre in items:
-            one_by_one.put_item(item, {"genre": genre})
-            self.expected[item] = {"genre": genre}
-        self.recommender.put_items((item, {"genre": genre}) for item, genre in items)
+        for item, genre, availability in items:
+            one_by_one.put_item(item, {"genre": genre}, **({} if availability is None else asdict(availability)))
+            self.expected[item], self.limits[item] = {"genre": genre}, availability or Availability()
+        self.recommender.put_items((item, {"genre": genre}, *own[:1]) for item, genre, *own in items)
         assert bits(one_by_one) == bits(self.recommender)
 
     @rule(events=st.lists(st.tuples(st.sampled_from(USERS), st.sampled_from(ITEMS), contexts), max_size=6))
@@ -107,6 +119,7 @@ class CatalogueMachine(RuleBasedStateMachine):
             item = data.draw(st.sampled_from(sorted(self.expected)))
             self.recommender.remove_item(item)
             del self.expected[item]
+            self.limits.pop(item, None)
 
     @rule(user=st.sampled_from(USERS), item=st.sampled_from(ITEMS), context=contexts)
     def learn(self, user: str, item: str, context: dict) -> None:
@@ -163,9 +176,11 @@ class CatalogueMachine(RuleBasedStateMachine):
         recommender = self.recommender
         assert sorted(recommender.items()) == sorted(self.expected)
         assert {item: recommender.item(item) for item in self.expected} == self.expected
+        assert {item: recommender.availability(item) for item in self.limits} == self.limits
+        candidates = self.available(self.time)
         for user in [*USERS[:2], None]:
             listed = recommender.recommend(user, n=100, time=self.time, exclude_seen=False)
-            assert sorted(r.item for r in listed) == sorted(self.expected)
+            assert sorted(r.item for r in listed) == candidates
             why = {r.item: recommender.explain(user, r.item, time=self.time) for r in listed}
             truth = {item: math.fsum(term.value for term in own.terms) for item, own in why.items()}
             scale = 1e-4 * (1 + max(map(abs, truth.values()), default=0))
@@ -173,6 +188,32 @@ class CatalogueMachine(RuleBasedStateMachine):
                 assert score == pytest.approx(truth[item], abs=scale)
                 assert score == recommender.predict(user, item, time=self.time) == why[item].score  # to the bit
             self.check_order(user, listed, truth, scale)
+
+    def available(self, time: float) -> list[str]:
+        """The items that may be recommended at a time, by what was put."""
+        found = []
+        for item in sorted(self.expected):
+            own = self.limits.get(item, Availability())
+            begun = own.available_from is None or own.available_from <= time
+            if begun and (own.available_until is None or time < own.available_until) and not own.hidden:
+                found.append(item)
+        return found
+
+    @invariant()
+    def what_is_recommended_at_any_time_is_what_is_available_then(self) -> None:
+        recommender, stream = self.recommender, self.recommender._clock.time
+        for time in (0.0, HOUR - 1, HOUR, 3 * HOUR, 4 * HOUR, 9 * HOUR, self.time, 0.0):
+            listed = recommender.recommend(None, n=100, time=time, exclude_seen=False)
+            assert sorted(r.item for r in listed) == self.available(time)
+            assert [item for item in sorted(self.expected) if recommender.is_available(item, time)] == self.available(time)
+            some = recommender.recommend(None, n=100, time=time, exclude_seen=False, allow=ITEMS[:5])
+            assert some == [r for r in listed if r.item in ITEMS[:5]]
+        listed = recommender.recommend(None, n=100, exclude_seen=False)
+        assert sorted(r.item for r in listed) == self.available(-math.inf if stream is None else stream)
+        for item in set(self.expected) - set(self.available(self.time)):
+            rank = recommender.rank(None, item, time=self.time, exclude_seen=False)
+            assert rank.candidates == len(self.available(self.time)) + 1
+            assert recommender.predict(None, item, time=self.time) == recommender.explain(None, item, time=self.time).score
 
     @invariant()
     def several_who_ask_together_get_what_each_would_get_alone(self) -> None:

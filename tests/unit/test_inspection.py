@@ -1,5 +1,7 @@
 """Looking at what was learned."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -109,3 +111,73 @@ def test_penalties_are_told_per_field_where_they_are_kept_per_field() -> None:
     assert all(value > 0 for value in adaptive.values())
     assert learned(regularization="fixed").inspection.penalties() == {}
     assert set(Recommender(Schema(), factors=0, negatives=3).inspection.penalties()) >= {"user.id", "item.id"}
+
+
+def pages(recommender: Recommender, between: Callable[[int], None], search: str = "", limit: int = 3) -> list[str]:
+    """The names on all pages, with something done before every page but the first."""
+    names, cursor = list[str](), None
+    for number in range(50):
+        if cursor is not None:
+            between(number)
+        place = 0 if cursor is None else recommender.inspection.user_place(cursor)
+        found = recommender.inspection.users(search, limit, place)
+        names += found.names
+        if found.next is None:
+            return names
+        cursor = recommender.inspection.user_cursor(found.next)
+    pytest.fail("the pages do not end")
+
+
+@pytest.mark.parametrize("gone", [["u0"], ["u2"], ["u1", "u2"], ["u0", "u2", "u3"], ["u9"], []])
+@pytest.mark.parametrize("reloaded", [False, True])
+def test_nobody_is_passed_over_when_users_go_between_two_pages(gone: list[str], reloaded: bool) -> None:
+    holder = [Recommender(Schema())]
+    holder[0].put_users((f"u{n}", None) for n in range(12))
+
+    def leave(number: int) -> None:
+        if number == 1:
+            for user in gone:
+                holder[0].forget_user(user)
+        if reloaded and number == 2:
+            holder[0] = Recommender.from_state(*holder[0].state())
+
+    names, cursor = list[str](), None
+    for number in range(20):
+        if number:
+            leave(number)
+        inspection = holder[0].inspection
+        found = inspection.users("", 3, 0 if cursor is None else inspection.user_place(cursor))
+        names += found.names
+        if found.next is None:
+            break
+        cursor = holder[0].inspection.user_cursor(found.next)
+    stayed = {f"u{n}" for n in range(12)} - set(gone)
+    assert stayed <= set(names)
+    if "u2" not in gone:  # the last on the first page is still there, so nobody comes twice
+        assert len(names) == len(set(names))
+
+
+def test_users_that_are_searched_for_are_not_passed_over_either() -> None:
+    recommender = Recommender(Schema())
+    recommender.put_users((f"{'ab'[n % 2]}{n}", None) for n in range(20))
+    names = pages(recommender, lambda number: recommender.forget_user(f"a{2 * number - 2}"), search="b", limit=2)
+    assert names == [f"b{n}" for n in range(1, 20, 2)]
+
+
+def test_whoever_comes_again_is_behind_all_others() -> None:
+    recommender = Recommender(Schema())
+    recommender.put_users((f"u{n}", None) for n in range(6))
+
+    def come_again(number: int) -> None:
+        if number == 1:
+            recommender.forget_user("u2")
+            recommender.put_user("u2")
+
+    names = pages(recommender, come_again)
+    assert set(names) == {f"u{n}" for n in range(6)}
+
+
+@pytest.mark.parametrize("cursor", ["", "3", "1.2.x.u", "1.2.-3.u", "²....", "1" * 30 + ".0.0.u"])
+def test_a_cursor_that_no_page_gave_is_refused(cursor: str) -> None:
+    with pytest.raises(InvalidInput, match="cursor must be one that a page gave"):
+        learned().inspection.user_place(cursor)

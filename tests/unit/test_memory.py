@@ -280,3 +280,34 @@ def test_the_process_grows_no_more_than_our_costs_say() -> None:
     assert evicted > 1000
     assert counted < 96 * 2**20
     assert grown < 1.05 * counted + 4 * 2**20, f"the process grew by {grown:,} bytes, and {counted:,} were counted"
+
+
+PACKED = """
+import gc, sys
+from coldstream import Bounds, Categories, Event, Id, LastAttribute, Recommender, Schema
+from coldstream.service.process_memory import resident_bytes
+
+schema = Schema(item=[Id(), Categories("genre")], context=[LastAttribute("last_genre", of="genre")])
+recommender = Recommender(schema, seed=4, factors=4, negatives=4, bounds=Bounds(memory="1 GiB"))
+recommender.put_items((f"i{n}", {"genre": [f"genre number {n % 7}", f"genre number {n % 5}"]}) for n in range(300))
+def stream(first, last):
+    return [Event(f"user {n:09d}", f"i{(n * 7 + m * 13) % 300}", 1e9 + n) for n in range(first, last) for m in range(5)]
+recommender.learn(stream(0, 2000))
+gc.collect()
+before, used = resident_bytes(), recommender.memory.used
+for first in range(2000, 60_000, 1000):
+    recommender.replay(list(enumerate(stream(first, first + 1000), recommender.position + 1)))
+for n in range(2000, 12_000):
+    recommender.recommend(f"user {n:09d}", 3)
+gc.collect()
+print(resident_bytes() - before, recommender.memory.used - used, len(recommender.users()))
+"""
+
+
+def test_many_users_take_no_more_than_our_costs_say_and_not_much_less() -> None:
+    """Most are packed, and only those who came lately are not."""
+    run = subprocess.run([sys.executable, "-c", PACKED], capture_output=True, text=True, check=True)
+    grown, counted, users = map(int, run.stdout.split())
+    assert users == 60_000
+    assert grown < 1.05 * counted + 4 * 2**20, f"the process grew by {grown:,} bytes, and {counted:,} were counted"
+    assert counted < 2.5 * grown, f"the process grew by {grown:,} bytes, and {counted:,} were counted"

@@ -19,6 +19,7 @@ from coldstream.catalogue.neighbours import count_neighbours, neighbours_of, res
 from coldstream.catalogue.scan_order import ScanOrder
 from coldstream.catalogue.shapes import Items, Neighbours, UserHistory
 from coldstream.catalogue.trends import trends_of
+from coldstream.catalogue.windows import WindowTable
 from coldstream.user_states import Seen
 
 SLOTS = 40
@@ -33,7 +34,7 @@ def items_of(neighbours: Neighbours, choices: np.ndarray) -> Items:
     registered_at, marked = np.arange(SLOTS), np.zeros(SLOTS, np.uint8)
     combinations, no_column = CombinationTable().view(), np.zeros(0, np.int32)
     own = (order.rows, order.position, choices, registered_at, marked, combinations, no_column, trends_of([], []))
-    return Items(SLOTS, *own, neighbours)
+    return Items(SLOTS, *own, neighbours, WindowTable().windows)
 
 
 class Rows:

@@ -12,7 +12,7 @@ from coldstream import Event, Recommender, Schema
 
 def test_the_list() -> None:
     assert sorted(coldstream.__all__) == [
-        "Again", "Bounds", "Categories", "Category", "ColdstreamError", "Diverged", "Event", "Explanation",
+        "Again", "Availability", "Bounds", "Categories", "Category", "ColdstreamError", "Diverged", "Event", "Explanation",
         "FactorizationMachine", "Follows", "Hyperparameters", "Id", "InvalidInput", "InvalidSchema", "InvalidSnapshot",
         "LastAttribute", "LastItem", "LastItems", "LastTimePart", "Number", "Rank", "Recommendation", "Recommender",
         "Schema", "Term", "TimePart", "Together", "Trend", "UnknownId",

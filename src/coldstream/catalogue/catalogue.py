@@ -17,7 +17,9 @@ from coldstream.catalogue.scan_order import ScanOrder
 from coldstream.catalogue.shapes import Items, Neighbours, ScanRows, Trends, UserHistory
 from coldstream.catalogue.slot_table import SlotTable
 from coldstream.catalogue.trends import enter, enter_all, leave, value_at
+from coldstream.catalogue.windows import WindowTable
 from coldstream.costs import attributes_cost, text_cost
+from coldstream.events.availability import ALWAYS, Availability
 from coldstream.features.encoder import ItemAttribute
 from coldstream.features.history import LastItemFeatures
 from coldstream.features.sparse import Sparse
@@ -46,6 +48,7 @@ class AdmittedItem(NamedTuple):
     fields: Sequence[ItemAttribute]
     attributes: Mapping[str, Any]
     last_item_features: LastItemFeatures
+    availability: Availability = ALWAYS
 
 
 class Savepoint(NamedTuple):
@@ -82,6 +85,8 @@ class Catalogue:
         self._marked = np.zeros(0, np.uint8)
         self._number_column = np.full(len(layout.numbers), -1, np.int32)
         self._trends, self._neighbours = trends, neighbours
+        self.windows = WindowTable()
+        """When items may be recommended."""
         self.has_neighbours = bool((neighbours.column >= 0).any())
         """Whether any feature belongs to a user and an item at once."""
         self._items: Items | None = None
@@ -147,6 +152,7 @@ class Catalogue:
                 self._number_column,
                 self._trends,
                 self._neighbours,
+                self.windows.windows,
             )
         return self._items
 
@@ -198,7 +204,7 @@ class Catalogue:
 
     def put(self, one: AdmittedItem, clock: int) -> int:
         """Add an item, or give it other attributes; its slot."""
-        item, id_column, fields, attributes, last_item_features = one
+        item, id_column, fields, attributes, last_item_features, _ = one
         order = self._order
         if item in self._live:
             slot = self._table[item]
@@ -239,6 +245,12 @@ class Catalogue:
         self.weight -= attributes_cost(self.attributes[slot])
         self.attributes[slot], self.last_item_features[slot] = {}, ()
         self.changes += 1
+        self._items = None
+
+    def limit(self, items: Iterable[tuple[int, Availability]]) -> None:
+        """Say of items, by slot, when they may be recommended."""
+        for slot, availability in items:
+            self.windows.put(slot, availability)
         self._items = None
 
     def savepoint(self, item: str) -> Savepoint | None:

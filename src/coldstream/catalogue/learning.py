@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coldstream.arrays import Floats, Integers, Longs
+from coldstream.arrays import Doubles, Floats, Integers, Longs
 from coldstream.catalogue.cross_features import CROSS_FEATURES, features_of, tally_of
 from coldstream.catalogue.negative_sampling import NegativeDraw, draw
 from coldstream.catalogue.neighbours import count_neighbours
@@ -24,6 +24,7 @@ class EventBatch(NamedTuple):
     x: Sparse
     slot: Integers  # (n,): the items chosen
     position: Longs  # (n,): in the log
+    time: Doubles  # (n,): of each, or of the stream before it
     recent_offset: Longs  # (n + 1,)
     recent: Integers
     seen_start: Longs  # (n,): what a user has seen grows from event to event, so that one piece serves all of them
@@ -38,6 +39,7 @@ class TrainingBatch(NamedTuple):
     offset: Longs  # (n + 1,)
     x: Sparse
     position: Integers  # (n,): of the items chosen, in the scan
+    time: Doubles  # (n,): of each, or of the stream before it
     user: Integers  # (n,)
     seen_offset: Longs  # (users + 1,)
     seen: Integers
@@ -200,7 +202,7 @@ def learn_events(
         start, stop = batch.seen_start[e], batch.seen_stop[e]
         recent = batch.recent[batch.recent_offset[e] : batch.recent_offset[e + 1]]
         history = UserHistory(recent, batch.seen[start:stop], batch.times[start:stop])
-        own = NegativeDraw(drawn.key, batch.position[e], drawn.negatives, drawn.exclude_seen)
+        own = NegativeDraw(drawn.key, batch.position[e], drawn.negatives, drawn.exclude_seen, batch.time[e])
         if not _learn_one(rows, state, rule, items, own, x, batch.slot[e], history, clock + e):
             return e
     return len(batch.slot)
@@ -245,7 +247,7 @@ def learn_epoch(
         e = order[place]
         user = batch.user[e]
         seen = batch.seen[batch.seen_offset[user] : batch.seen_offset[user + 1]]
-        own = NegativeDraw(drawn.key, drawn.position + place, drawn.negatives, drawn.exclude_seen)
+        own = NegativeDraw(drawn.key, drawn.position + place, drawn.negatives, drawn.exclude_seen, batch.time[e])
         found = draw(items, own, batch.position[e], seen, positions)
         trend = np.empty((found, H), np.float32)
         if H:

@@ -1,4 +1,7 @@
-"""Negative sampling: items drawn uniformly from those that could have been chosen, by nothing but a key and a position."""
+"""Negative sampling: items drawn uniformly from those that could have been chosen.
+
+What is drawn follows from a key, and from the position and the time of the event.
+"""
 
 from typing import NamedTuple
 
@@ -6,11 +9,13 @@ import numpy as np
 
 from coldstream.arrays import Integers
 from coldstream.catalogue.shapes import Items
+from coldstream.catalogue.windows import is_available
 from coldstream.model.compiled import inlined
 from coldstream.model.keyed_random import below, hashed
 from coldstream.model.vectors import prefetch
 
-_TRIES = 32  # draws for one negative before it is given up
+_TRIES = 32  # draws for one negative before it is given up …
+_MORE_TRIES = 1024  # … and further ones where items have windows: most may be out of season
 
 
 class NegativeDraw(NamedTuple):
@@ -20,11 +25,26 @@ class NegativeDraw(NamedTuple):
     position: int  # of the event in the log
     negatives: int
     exclude_seen: bool  # whether what the user had is no negative
+    time: float  # of the event: what was not available then is no negative
+
+
+@inlined
+def _tried(items: Items, time: float, key: np.uint64, first: int, tries: int) -> int:
+    """The position of the first drawn that is neither marked nor unavailable; −1 where none is found in so many tries."""
+    for attempt in range(tries):
+        position = below(key, first + attempt, items.size)
+        slot = items.rows.slot[position]
+        if not items.marked[slot] and is_available(items.windows, slot, time):
+            return position
+    return -1
 
 
 @inlined
 def draw(items: Items, drawn: NegativeDraw, positive: int, seen: Integers, out: Integers) -> int:
-    """Positions of the positive and its negatives: live items without the positive and what is excluded; how many."""
+    """Positions of the positive and its negatives, and how many they are.
+
+    Negatives are live items without the positive, what is excluded, and what was not available then.
+    """
     key = hashed(drawn.key, drawn.position)
     marked, rows = items.marked, items.rows
     if drawn.exclude_seen:
@@ -38,12 +58,12 @@ def draw(items: Items, drawn: NegativeDraw, positive: int, seen: Integers, out: 
     out[0] = positive
     found = 1
     for j in range(drawn.negatives):
-        for attempt in range(_TRIES):
-            position = below(key, j * _TRIES + attempt, items.size)
-            if not marked[rows.slot[position]]:
-                out[found] = position
-                found += 1
-                break
+        position = _tried(items, drawn.time, key, j * _TRIES, _TRIES)
+        if position < 0 and len(items.windows.begin):
+            position = _tried(items, drawn.time, hashed(key, drawn.negatives * _TRIES + j), 0, _MORE_TRIES)
+        if position >= 0:
+            out[found] = position
+            found += 1
     if drawn.exclude_seen:
         for n in range(len(seen)):
             marked[seen[n]] = 0

@@ -62,6 +62,14 @@ class Neighbours(NamedTuple):
     most: int  # partners of one item
 
 
+class Windows(NamedTuple):
+    """Per slot, when an item may be recommended. Slots beyond the arrays are of items that always may."""
+
+    begin: Doubles  # the first moment, in seconds since 1970; −∞ for always
+    end: Doubles  # the first moment after it; ∞ for ever
+    hidden: Flags
+
+
 class UserHistory(NamedTuple):
     """What a user did so far, in slots."""
 
@@ -83,3 +91,4 @@ class Items(NamedTuple):
     number_column: Integers  # (B,): −1 where no item has had a number yet
     trends: Trends
     neighbours: Neighbours
+    windows: Windows

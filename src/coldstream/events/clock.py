@@ -1,5 +1,6 @@
 """When something happens: counts, and the time of the stream, that nobody else keeps."""
 
+import math
 from typing import NamedTuple
 
 LONGEST_STEP = 86400.0
@@ -25,3 +26,9 @@ class Clock(NamedTuple):
         if time is None or (self.time is not None and time <= self.time):
             return Clock(self.position, self.events + 1, self.time)
         return Clock(self.position, self.events + 1, time if self.time is None else min(time, self.time + LONGEST_STEP))
+
+    def moment(self, time: float | None) -> float:
+        """A time that was given, or else that of the stream; before any is known, it is before everything."""
+        if time is not None:
+            return time
+        return -math.inf if self.time is None else self.time

@@ -63,7 +63,7 @@ def checked_text(what: str, value: str) -> str:
     return value
 
 
-def checked_time(value: object) -> float | None:
+def checked_time(value: object, what: str = "time") -> float | None:
     """Seconds since 1970 in UTC, from a number or an aware datetime; None where the time is not known."""
     if value is None or (type(value) is float and EARLIEST <= value < LATEST):
         return value
@@ -71,14 +71,15 @@ def checked_time(value: object) -> float | None:
     if isinstance(value, datetime):
         if value.utcoffset() is None:
             remedy = "write .replace(tzinfo=timezone.utc) behind it if it is in UTC, .astimezone() if it is local time"
-            raise InvalidInput(f"time must carry its time zone, got {shown(value)}; {remedy}")
+            raise InvalidInput(f"{what} must carry its time zone, got {shown(value)}; {remedy}")
         value = value.timestamp()
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < math.inf:
-        raise InvalidInput(f"time must be seconds since 1970 (a finite number) or a datetime, got {shown(value)}")
+        message = f"{what} must be seconds since 1970 (a finite number) or a datetime, got {shown(value)}"
+        raise InvalidInput(f"{message}; leave it out if there is none")
     if not EARLIEST <= value < LATEST:
         remedy = "check its year" if isinstance(given, datetime) else shorter_unit(value)
-        error = InvalidInput(f"time must be {PLAUSIBLE}, got {shown(given)}; {remedy}")
-        error.field = "time"
+        error = InvalidInput(f"{what} must be {PLAUSIBLE}, got {shown(given)}; {remedy}")
+        error.field = what
         raise error
     return float(value)
 

@@ -200,14 +200,14 @@ class Encoder:
         """The numbers of the fields of a side whose values callers give."""
         return [number for number, _ in self._attributes[side].values()]
 
-    def known_columns(self, side: str, raw: Mapping[str, Any]) -> list[int]:
-        """The columns of attributes or of a context as given once; what is unknown, or was left out then, is left out."""
-        features: Features = []
+    def given_values(self, side: str, raw: Mapping[str, Any]) -> list[tuple[int, str]]:
+        """The fields and values of attributes or of a context as given once, whether they have a column or not."""
+        values: list[tuple[int, str]] = []
         for name, (number, field) in self._attributes[side].items():
             if name in raw:
                 with suppress(InvalidInput):  # it may have been declared since, as something else
-                    features += [(number, label, weight) for label, weight in _features(side, name, field, raw[name])]
-        return self._known(features)[0]
+                    values += [(number, label) for label, _ in _features(side, name, field, raw[name])]
+        return values
 
     def undeclared(self, context: Mapping[str, Any]) -> list[Field]:
         """The fields that an event's context asks for and nobody declared. They are checked."""

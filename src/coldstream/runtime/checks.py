@@ -54,7 +54,10 @@ class Checks:
                 if record.context:
                     coming.follow(recommender, event, certain=record.event_id is None)
             case ItemPut():
-                recommender.check_item(record.id, record.attributes)
+                first, end = record.available_from, record.available_until
+                recommender.check_item(
+                    record.id, record.attributes, available_from=first, available_until=end, hidden=record.hidden
+                )
             case UserPut():
                 recommender.check_user(record.id, record.attributes)
             case ItemRemoved():

@@ -1,16 +1,19 @@
 """Who had which values: what tells the values that nobody has any more, though lines that had them are deleted.
 
-A column of a user's attribute or of a context is claimed by every person one of whose lines has its value. Of lines that are
-deleted, the store keeps who claimed what. A column that more than a few people claimed is everybody's from then on.
+A value of a user's attribute or of a context is claimed by every person one of whose lines has it. Of lines that are
+deleted, the store keeps who claimed what of the values that are known, as digests of field and value: a value may lose its
+column and get another, and a column may come to stand for something else. A value that more than a few people claimed is
+everybody's from then on.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from hashlib import blake2b
+from typing import Any, NamedTuple
 
 import msgspec
 
 from coldstream.errors import StoreDamaged
-from coldstream.inspection import Inspection
+from coldstream.inspection import FieldValue, Inspection
 from coldstream.runtime.records import Interaction, Record, UserPut
 from coldstream.storage.store import LogLine
 
@@ -22,22 +25,31 @@ MOST_KNOWN = 100_000
 """Values that are looked up once; those of a field in which every line says something new would fill the memory."""
 
 
-class Claimed(msgspec.Struct, frozen=True):
-    """What is kept of a person's deleted lines, or of everybody's: columns whose values they had."""
+class Claimed(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is kept of a person's deleted lines, or of everybody's: digests of the values they had."""
 
-    columns: tuple[int, ...]
+    values: tuple[int, ...] = ()
+    columns: tuple[int, ...] = ()
+    """What older releases kept instead: the columns that the values had when the lines were deleted."""
 
 
 _encoder, _decoder = msgspec.json.Encoder(), msgspec.json.Decoder(Claimed)
 
 
+def digest(inspection: Inspection, value: FieldValue) -> int:
+    """64 bits that stand for a field and a value of it, whatever their numbers are."""
+    field, own = inspection.field_name(value[0]).encode(), value[1].encode()
+    whole = blake2b(len(field).to_bytes(4, "little") + field + own, digest_size=8, person=b"claims")
+    return int.from_bytes(whole.digest(), "little")
+
+
 class Said:
-    """Finds out which columns a line says, and looks up once what is said again and again."""
+    """Finds out which values a line says, and looks up once what is said again and again."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, str, str], list[int]] = {}
+        self._known: dict[tuple[str, str, str], list[FieldValue]] = {}
 
-    def columns(self, inspection: Inspection, record: Record) -> tuple[str, list[int]] | None:
+    def values(self, inspection: Inspection, record: Record) -> tuple[str, list[FieldValue]] | None:
         """Who claims what with a line; None where it is no person's."""
         match record:
             case Interaction():
@@ -46,19 +58,19 @@ class Said:
                 person, side, given = record.id, "user", record.attributes
             case _:
                 return None
-        columns = list[int]()
+        values = list[FieldValue]()
         for name, raw in given.items():
-            columns += self._columns(inspection, side, name, raw)
-        return person, columns
+            values += self._values(inspection, side, name, raw)
+        return person, values
 
-    def _columns(self, inspection: Inspection, side: str, name: str, raw: Any) -> list[int]:
+    def _values(self, inspection: Inspection, side: str, name: str, raw: Any) -> list[FieldValue]:
         if type(raw) is not str:  # lists have no hash, and are rarely the same
-            return inspection.columns_of(side, {name: raw})
+            return inspection.values_of(side, {name: raw})
         found = self._known.get((side, name, raw))
         if found is None:
             if len(self._known) == MOST_KNOWN:
                 self._known.clear()
-            found = self._known[side, name, raw] = inspection.columns_of(side, {name: raw})
+            found = self._known[side, name, raw] = inspection.values_of(side, {name: raw})
         return found
 
 
@@ -69,38 +81,47 @@ class Claims:
         self._people: dict[int, set[str]] = {}
         self._everybodys: set[int] = set()
         self._new: dict[str | None, set[int]] = {}
-        for person, columns in claimed(kept):
-            for column in columns:
-                self._add(person, column)
+        for claim in claimed(kept):
+            for value in claim.values:
+                self._add(claim.person, value)
 
-    def add(self, person: str, columns: Iterable[int]) -> None:
-        """One more line."""
-        for column in columns:
-            if column in self._everybodys or person in self._people.get(column, ()):
+    def add(self, person: str, values: Iterable[int]) -> None:
+        """One more line, with the digests of its values."""
+        for value in values:
+            if value in self._everybodys or person in self._people.get(value, ()):
                 continue
-            self._add(person, column)
-            owner = None if column in self._everybodys else person
-            self._new.setdefault(owner, set()).add(column)
+            self._add(person, value)
+            owner = None if value in self._everybodys else person
+            self._new.setdefault(owner, set()).add(value)
 
     def new(self) -> list[LogLine]:
         """What the store is to keep of the lines that were added."""
         found, self._new = self._new, {}
-        return [LogLine(_encoder.encode(Claimed(tuple(sorted(columns)))), person) for person, columns in found.items()]
+        return [LogLine(_encoder.encode(Claimed(tuple(sorted(values)))), person) for person, values in found.items()]
 
-    def _add(self, person: str | None, column: int) -> None:
-        people = self._people.setdefault(column, set())
+    def _add(self, person: str | None, value: int) -> None:
+        people = self._people.setdefault(value, set())
         if person is not None:
             people.add(person)
         if person is None or len(people) > FEW:
-            self._everybodys.add(column)
-            del self._people[column]
+            self._everybodys.add(value)
+            del self._people[value]
 
 
-def claimed(kept: Iterable[LogLine]) -> Iterator[tuple[str | None, tuple[int, ...]]]:
-    """Who claimed what in lines that are deleted; None is everybody."""
+class Claim(NamedTuple):
+    """What a person claimed in lines that are deleted; None is everybody."""
+
+    person: str | None
+    values: tuple[int, ...]
+    columns: tuple[int, ...]
+
+
+def claimed(kept: Iterable[LogLine]) -> Iterator[Claim]:
+    """Who claimed what in lines that are deleted."""
     for line in kept:
         try:
-            yield line.user, _decoder.decode(line.body).columns
+            own = _decoder.decode(line.body)
         except msgspec.DecodeError as error:
             message = f"what is kept of deleted lines cannot be read ({error}); restore the store from a backup"
             raise StoreDamaged(message) from error
+        yield Claim(line.user, own.values, own.columns)

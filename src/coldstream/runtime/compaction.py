@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 
 from coldstream.inspection import Steps
-from coldstream.runtime.claims import Claims, Said
+from coldstream.runtime.claims import Claims, Said, digest
 from coldstream.runtime.learner import Learner
 from coldstream.runtime.log_reading import Line, LogReading
 from coldstream.runtime.snapshots import InStore, Snapshots
@@ -116,8 +116,9 @@ class Compaction:
 def _taken(learner: Learner, claims: Claims, said: Said, lines: list[Line]) -> Steps[None]:
     inspection = learner.recommender.inspection
     for number, (_, record) in enumerate(lines):
-        own = said.columns(inspection, record)
+        own = said.values(inspection, record)
         if own is not None:
-            claims.add(*own)
+            known = (value for value in own[1] if inspection.columns([value]))  # of others nothing is there to release
+            claims.add(own[0], [digest(inspection, value) for value in known])
         if number % 50 == 49:
             yield

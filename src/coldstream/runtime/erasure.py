@@ -2,31 +2,45 @@
 
 from collections.abc import Iterable, Mapping
 
-from coldstream.inspection import Inspection
-from coldstream.runtime.claims import Said, claimed
+from coldstream.inspection import FieldValue, Inspection, Steps
+from coldstream.runtime.claims import Said, claimed, digest
 from coldstream.runtime.records import Record
 from coldstream.storage.store import LogLine
 
+STEP = 500
+"""Values whose digests are compared in one step."""
+
 
 class UnclaimedValues:
-    """The columns of users' and contexts' values that no line has but those of people who leave, as far as lines were read.
+    """Users' and contexts' values that no line has but those of people who leave, as far as lines were read.
 
     Each who leaves does so up to a position: whoever came back after it is somebody else. Values that were left behind by
     people who went before are found as well.
     """
 
-    def __init__(self, columns: set[int], kept: Iterable[LogLine], leaving: Mapping[str, int]) -> None:
-        self._unclaimed, self._leaving, self._said = columns, leaving, Said()
-        for person, own in claimed(kept):
-            if person not in leaving:
-                self._unclaimed.difference_update(own)
+    def __init__(self, values: set[FieldValue], leaving: Mapping[str, int]) -> None:
+        self._unclaimed, self._leaving, self._said = values, leaving, Said()
+
+    def read_kept(self, inspection: Inspection, kept: Iterable[LogLine]) -> Steps[None]:
+        """What is kept of deleted lines claims what it says."""
+        own = [claim for claim in claimed(kept) if claim.person not in self._leaving]
+        values = {value for claim in own for value in claim.values}
+        # Older releases kept columns, which are taken for what they stand for now.
+        columns = {column for claim in own for column in claim.columns}
+        if not values and not columns:
+            return
+        for number, value in enumerate(list(self._unclaimed)):
+            if digest(inspection, value) in values or not columns.isdisjoint(inspection.columns([value])):
+                self._unclaimed.discard(value)
+            if number % STEP == STEP - 1:
+                yield
 
     def read(self, inspection: Inspection, position: int, record: Record) -> None:
         """One more line, which claims what it says."""
-        said = self._said.columns(inspection, record)
+        said = self._said.values(inspection, record)
         if said is not None and position > self._leaving.get(said[0], 0):
             self._unclaimed.difference_update(said[1])
 
-    def columns(self) -> tuple[int, ...]:
-        """What is unclaimed by all lines that were read, in ascending order."""
-        return tuple(sorted(self._unclaimed))
+    def columns(self, inspection: Inspection) -> tuple[int, ...]:
+        """The columns, now, of what is unclaimed by all lines that were read, in ascending order."""
+        return tuple(sorted(inspection.columns(self._unclaimed)))

@@ -83,13 +83,14 @@ class Erasures:
         assert self._unclaimed is not None
         while self._read < learner.position and (lines := await reading.page(self._read)):
             await reading.done(self._take(learner, lines))
-        # Values may have gone for want of room while the log was read, and their columns to others.
-        return tuple(learner.recommender.inspection.still_given(self._unclaimed.columns()))
+        return self._unclaimed.columns(learner.recommender.inspection)
 
     async def _read_log(self, learner: Learner, reading: LogReading, leaving: dict[str, int]) -> None:
-        columns = await reading.done(learner.recommender.inspection.given_columns_in_steps())
+        inspection = learner.recommender.inspection
+        values = await reading.done(inspection.given_in_steps())
         kept = await self._in_store(self._store.kept)
-        self._unclaimed, self._read = UnclaimedValues(columns, kept, leaving), 0
+        self._unclaimed, self._read = UnclaimedValues(values, leaving), 0
+        await reading.done(self._unclaimed.read_kept(inspection, kept))
         while learner.position - self._read > NEAR:
             until = learner.position
             async for lines in reading.pages(self._read, until):

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from coldstream.bounds import Bounds
 from coldstream.config import Hyperparameters
@@ -49,6 +49,17 @@ CURVES = "curves"
 """The key there of the page's curves."""
 
 
+LINE = "line"
+"""The key there of a line of the log and its checksum: which log a snapshot is of."""
+
+
+class KnownLine(NamedTuple):
+    """A line of the log that was learned."""
+
+    position: int
+    checksum: int
+
+
 class Learner:
     """A recommender, its live evaluation, and the position in the log up to which both know everything."""
 
@@ -58,6 +69,8 @@ class Learner:
         self.recommender = recommender
         self.evaluation = evaluation
         self.position = position
+        self.line: KnownLine | None = None
+        """One of the last lines that it knows, which tells of a snapshot whose it is; None where that was not found out."""
         self.curves: Callable[[], str] = str
         """The page's curves, as a text that snapshots carry. Nothing here reads it, and nothing learned depends on it."""
         self.passed_over: list[Saved] = []
@@ -84,7 +97,7 @@ class Learner:
             case Interaction():
                 self._learn(position, record, ranks)
             case ItemPut():
-                recommender.put_item(record.id, record.attributes)
+                recommender.put_items([(record.id, record.attributes, record.availability())])
             case UserPut():
                 recommender.put_user(record.id, record.attributes)
             case ItemRemoved():
@@ -124,7 +137,7 @@ class Learner:
         if kind is Interaction:
             self._replay_events(lines)
         elif kind is ItemPut:
-            self.recommender.put_items((record.id, record.attributes) for _, record in lines)
+            self.recommender.put_items((record.id, record.attributes, record.availability()) for _, record in lines)
         elif kind is UserPut:
             self.recommender.put_users((record.id, record.attributes) for _, record in lines)
         else:
@@ -167,6 +180,8 @@ class Learner:
         document, arrays = self.recommender.state()
         evaluated, evaluated_arrays = self.evaluation.state()
         own = {"position": self.position, "declared": self.declared.document(), EVALUATION: evaluated, CURVES: self.curves()}
+        if self.line is not None:
+            own[LINE] = list(self.line)
         return {**document, OWN: own}, arrays | {f"{OWN}.{name}": array for name, array in evaluated_arrays.items()}
 
     @classmethod
@@ -180,6 +195,7 @@ class Learner:
             evaluation = LiveEvaluation.from_state(own[EVALUATION], evaluated)
             learner = cls(Schema.from_document(own["declared"]), recommender, evaluation, int(own["position"]))
             curves = str(own.get(CURVES, ""))
+            learner.line = KnownLine(*map(int, own[LINE])) if LINE in own else None
         except NOT_WHAT_IT_SHOULD_BE as error:
             message = f"snapshot {saved.number} was not taken by a service ({error!r}); use an older one"
             raise InvalidSnapshot(message) from error

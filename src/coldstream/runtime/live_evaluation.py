@@ -84,7 +84,7 @@ class LiveEvaluation:
         same = self._arrival[: len(recommender.arrivals())] == recommender.arrivals()
         popularity = np.where(same, self._popularity.scores(_NOTHING), 0.0)
         recent = np.where(same, self._recent.scores(_NOTHING), NEVER)
-        return ranks + recommender.rank_by(event.user, event.item, popularity, recent)
+        return ranks + recommender.rank_by(event.user, event.item, popularity, recent, time=event.time)
 
     def note(self, new_user: bool, place: Place, ranks: list[Rank] | None) -> None:
         """An event was learned: the shadows learn it too, and the window moves on."""

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from coldstream.errors import StoreDamaged
+from coldstream.events.availability import Availability
 from coldstream.events.event import Event
 from coldstream.storage.store import Entry, LogLine
 
@@ -47,11 +48,18 @@ class UserPut(msgspec.Struct, frozen=True, tag="user", tag_field="kind"):
     attributes: dict[str, Any]
 
 
-class ItemPut(msgspec.Struct, frozen=True, tag="item", tag_field="kind"):
+class ItemPut(msgspec.Struct, frozen=True, tag="item", tag_field="kind", omit_defaults=True):
     """An item came, or has other attributes now."""
 
     id: str
     attributes: dict[str, Any]
+    available_from: float | None = None
+    available_until: float | None = None
+    hidden: bool = False
+
+    def availability(self) -> Availability:
+        """When it may be recommended."""
+        return Availability.of(self.id, self.available_from, self.available_until, self.hidden)
 
 
 class ItemRemoved(msgspec.Struct, frozen=True, tag="item-removed", tag_field="kind"):

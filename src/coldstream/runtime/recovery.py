@@ -21,6 +21,10 @@ log = logging.getLogger(__name__)
 NO_CHANGES: Mapping[str, Any] = MappingProxyType({})
 
 
+class ForeignSnapshot(InvalidSnapshot):
+    """A snapshot of another log."""
+
+
 class RequestedModel(NamedTuple):
     """The model that the settings ask for. None stands for what the store has."""
 
@@ -74,6 +78,8 @@ def newest(store: View) -> Learner:
     for saved in store.snapshots():
         try:
             learner = loaded(store, saved)
+        except ForeignSnapshot as error:
+            raise StoreDamaged(str(error)) from error
         except InvalidSnapshot as error:
             damaged.append(saved)
             facts = {"snapshot": saved.number, "position": saved.position, "reason": str(error)}
@@ -97,7 +103,22 @@ def loaded(store: View, saved: Saved) -> Learner:
         raise InvalidSnapshot(
             f"snapshot {saved.number} is from before line {store.base()}, up to which people were erased or lines deleted"
         )
+    _check_line(store, saved, learner)
     return learner
+
+
+def _check_line(store: View, saved: Saved, learner: Learner) -> None:
+    """Refuse a snapshot that knows another line than the log has. Those of older releases do not say what they know."""
+    if learner.line is None:
+        return
+    position, checksum = learner.line
+    found = store.checksum(position)
+    if found is None or found == checksum:  # where it was deleted, only its number tells
+        return
+    own = f"line {position} has the checksum {found:08x} in the log ({store.log_name()})"
+    message = f"{own}, and had {checksum:08x} in that of the snapshot ({store.snapshot_name(saved)})"
+    remedy = "put back the log that belongs to it; or, to go on with this log, remove it"
+    raise ForeignSnapshot(f"{message}: it is of another log; {remedy}")
 
 
 def _read(store: View, saved: Saved) -> Learner:

@@ -16,7 +16,7 @@ from coldstream.errors import StoreDamaged, StoreInUse, StoreUnavailable
 from coldstream.runtime.chain import Chain
 from coldstream.runtime.cut import Cut, WrittenFile
 from coldstream.runtime.fork import LONGEST
-from coldstream.runtime.learner import Learner
+from coldstream.runtime.learner import KnownLine, Learner
 from coldstream.storage.store import Saved, Store
 
 log = logging.getLogger(__name__)
@@ -28,6 +28,9 @@ MOST_BYTES = 0.5
 """A full one is also due when increments have come to such a part of its size."""
 
 Answer = TypeVar("Answer")
+
+TRIES = 10
+"""How often it is asked for the checksum of the last line, while lines come."""
 
 RETRY_AFTER = 10.0
 """Seconds that a full disk is given before the next try."""
@@ -147,6 +150,7 @@ class Snapshots:
     async def _written(self, learner: Learner, chain: Chain | None, longest: float) -> WrittenFile:
         """What is known now, in a file."""
         started = perf_counter()
+        await self._find_line(learner)
         try:
             self._cut = Cut(learner, self._folder, chain)
             self.pause = self._cut.pause
@@ -159,6 +163,19 @@ class Snapshots:
         facts = {"position": written.position, "kind": kind, "bytes": written.size, "pause": round(self.pause, 4)}
         log.info("a snapshot was written", extra={**facts, "seconds": round(perf_counter() - started, 3)})
         return written
+
+    async def _find_line(self, learner: Learner) -> None:
+        """Find out the checksum of the last line that is known, for the snapshot to carry.
+
+        Where lines come all the time it is that of one a little before: it tells one log from another as well, but for what
+        came since.
+        """
+        for _ in range(TRIES):
+            position = learner.position
+            checksum = await self._in_store(partial(self._store.checksum, position))
+            learner.line = None if checksum is None else KnownLine(position, checksum)
+            if learner.position == position:
+                return
 
     async def _copied(self, written: WrittenFile) -> WrittenFile:
         copy = written.file.with_name(f".copy{written.file.name}")

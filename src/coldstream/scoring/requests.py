@@ -50,8 +50,8 @@ class RequestBatch(NamedTuple):
             [len(one.history.seen) for one in requests],
             [min(one.n, items) for one in requests],
         )
-        masks = [one.excluded for one in requests if len(one.excluded)]
-        rows = accumulate((len(one.excluded) > 0 for one in requests), initial=0)
+        masks = {id(one.excluded): one.excluded for one in requests if len(one.excluded)}  # many share one
+        rows = {key: row for row, key in enumerate(masks)}
         joined = np.concatenate
         recent, seen, times = (joined(own) for own in zip(*(one.history for one in requests), strict=True))
         return cls(
@@ -61,8 +61,8 @@ class RequestBatch(NamedTuple):
             seen,
             times,
             np.array([one.exclude_seen for one in requests], np.uint8),
-            np.stack(masks) if masks else _NO_MASKS,
-            np.array([row if len(one.excluded) else -1 for row, one in zip(rows, requests, strict=False)], np.int32),
+            np.stack(list(masks.values())) if masks else _NO_MASKS,
+            np.array([rows.get(id(one.excluded), -1) for one in requests], np.int32),
         )
 
     @classmethod

@@ -90,7 +90,8 @@ async def explain(service: Service, request: messages.ExplainRequest, _: str) ->
     addends = service.recommender.addends(
         request.user, request.item, context=request.context, time=now, attributes=attributes
     )
-    return messages.Explanation(addends.score, await asyncio.to_thread(_terms, addends, MOST_TERMS))
+    available = service.recommender.is_available(request.item, now)
+    return messages.Explanation(addends.score, await asyncio.to_thread(_terms, addends, MOST_TERMS), available)
 
 
 def _terms(addends: Addends, most: int) -> list[messages.Term]:
@@ -127,7 +128,7 @@ async def learn(service: Service, given: messages.Events, _: str) -> messages.Le
 async def put_items(service: Service, given: messages.Items, _: str) -> messages.Written:
     """Add items, or give them other attributes."""
     items = given if isinstance(given, list) else [given]
-    return await _written(service, [ItemPut(item.id, item.attributes) for item in items], given)
+    return await _written(service, [_item_put(item.id, item) for item in items], given)
 
 
 async def put_users(service: Service, given: messages.Users, _: str) -> messages.Written:
@@ -136,9 +137,14 @@ async def put_users(service: Service, given: messages.Users, _: str) -> messages
     return await _written(service, [UserPut(user.id, user.attributes) for user in users], given)
 
 
-async def put_item(service: Service, given: messages.Attributes, name: str) -> messages.Written:
+async def put_item(service: Service, given: messages.ItemBody, name: str) -> messages.Written:
     """Add an item, or give it other attributes: a price changes. What was learned of it stays."""
-    return await _written(service, [ItemPut(name, given.attributes)], given)
+    return await _written(service, [_item_put(name, given)], given)
+
+
+def _item_put(item: str, given: messages.ItemBody | messages.NewItem) -> ItemPut:
+    first, end = (None if own is None else _seconds(own) for own in (given.available_from, given.available_until))
+    return ItemPut(item, given.attributes, first, end, given.hidden)
 
 
 async def put_user(service: Service, given: messages.Attributes, name: str) -> messages.Written:
@@ -146,9 +152,16 @@ async def put_user(service: Service, given: messages.Attributes, name: str) -> m
     return await _written(service, [UserPut(name, given.attributes)], given)
 
 
-def get_item(service: Service, _: None, name: str) -> messages.Described:
+def get_item(service: Service, _: None, name: str) -> messages.DescribedItem:
     """An item as it was put."""
-    return messages.Described(name, service.recommender.item(name))
+    return messages.DescribedItem(name, service.recommender.item(name), *_availability(service, name))
+
+
+def _availability(service: Service, item: str) -> tuple[float | UnsetType, float | UnsetType, bool | UnsetType]:
+    """What was said of when an item may be recommended."""
+    own = service.recommender.availability(item)
+    first, end = (UNSET if time is None else time for time in (own.available_from, own.available_until))
+    return first, end, own.hidden or UNSET
 
 
 def get_user(service: Service, _: None, name: str) -> messages.Described:
@@ -191,13 +204,20 @@ def find_items(service: Service, request: messages.Search, _: str) -> messages.F
     """Items whose id or attributes hold a text, in pages."""
     recommender, choices = service.recommender, service.learner.evaluation.choices
     found = recommender.inspection.items(request.search, request.limit, request.after)
-    listed = [messages.ListedItem(item, recommender.item(item), choices(recommender.place(item))) for item in found.names]
+    listed = [
+        messages.ListedItem(item, recommender.item(item), choices(recommender.place(item)), *_availability(service, item))
+        for item in found.names
+    ]
     return messages.FoundItems(listed, found.total, found.next)
 
 
-def find_users(service: Service, request: messages.Search, _: str) -> messages.FoundUsers:
+def find_users(service: Service, request: messages.UserSearch, _: str) -> messages.FoundUsers:
     """Users whose id holds a text, in pages; one that is the text comes first."""
-    return messages.FoundUsers(*service.recommender.inspection.users(request.search, request.limit, request.after))
+    inspection = service.recommender.inspection
+    after = request.after if request.cursor is None else inspection.user_place(request.cursor)
+    found = inspection.users(request.search, request.limit, after)
+    cursor = None if found.next is None else inspection.user_cursor(found.next)
+    return messages.FoundUsers(*found, cursor)
 
 
 def find_features(service: Service, request: messages.FeatureSearch, _: str) -> messages.FoundFeatures:

@@ -43,19 +43,38 @@ class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Attributes(Struct, frozen=True, forbid_unknown_fields=True):
-    """The attributes of a user or an item; those that are left out are unknown."""
+    """The attributes of a user; those that are left out are unknown."""
 
     attributes: Fields = {}
     """Field → value, as the schema declares them: a text, a number, true/false, or a list of them for a set."""
 
 
+class ItemBody(Struct, frozen=True, forbid_unknown_fields=True):
+    """The attributes of an item, and when it may be recommended; a put says all of it."""
+
+    attributes: Fields = {}
+    """Field → value, as the schema declares them: a text, a number, true/false, or a list of them for a set."""
+    available_from: Time | None = None
+    """From when on it may be recommended; always, if left out."""
+    available_until: Time | None = None
+    """Until when it may be recommended; for ever, if left out."""
+    hidden: bool = False
+    """Whether it is not recommended at any time. What was learned of it stays, and events with it are learned."""
+
+
 class NewItem(Struct, frozen=True, forbid_unknown_fields=True):
-    """An item and its attributes."""
+    """An item, its attributes, and when it may be recommended."""
 
     id: Name
     """Your own name of the item."""
     attributes: Fields = {}
     """Field → value, as the schema declares the item's; those that are left out are unknown."""
+    available_from: Time | None = None
+    """From when on it may be recommended; always, if left out."""
+    available_until: Time | None = None
+    """Until when it may be recommended; for ever, if left out."""
+    hidden: bool = False
+    """Whether it is not recommended at any time. What was learned of it stays, and events with it are learned."""
 
 
 class NewUser(Struct, frozen=True, forbid_unknown_fields=True):
@@ -149,6 +168,8 @@ class Explanation(Struct, frozen=True):
     """The score, as /recommend gives it."""
     terms: list[Term]
     """They add up to the score."""
+    available: bool = True
+    """Whether the item may be recommended at that time; one that may not has a score all the same."""
 
 
 class Recommended(Struct, frozen=True):
@@ -172,12 +193,27 @@ class RecommendResponse(Struct, frozen=True):
 
 
 class Described(Struct, frozen=True):
-    """An item or a user, as it was put."""
+    """A user, as they were put."""
+
+    id: str
+    """Their id."""
+    attributes: dict[str, Any]
+    """Field → value, as they were put last."""
+
+
+class DescribedItem(Struct, frozen=True):
+    """An item, as it was put."""
 
     id: str
     """Its id."""
     attributes: dict[str, Any]
     """Field → value, as they were put last."""
+    available_from: float | UnsetType = UNSET
+    """From when on it may be recommended, in seconds since 1970; left out where it always may."""
+    available_until: float | UnsetType = UNSET
+    """Until when it may be recommended, in seconds since 1970; left out where it may for ever."""
+    hidden: bool | UnsetType = UNSET
+    """True where it is not recommended at any time; left out otherwise."""
 
 
 class Written(Struct, frozen=True):
@@ -275,6 +311,19 @@ class Search(Struct, frozen=True, forbid_unknown_fields=True):
     """Where to go on: the `next` of the page before."""
 
 
+class UserSearch(Struct, frozen=True, forbid_unknown_fields=True):
+    """What to look for among users, and how much of it to give."""
+
+    search: Text = ""
+    """A text that they hold, whatever the case; empty for all."""
+    limit: Annotated[int, Meta(ge=1, le=MOST_ITEMS)] = 20
+    """How many to give at most."""
+    after: Place = 0
+    """Where to go on: the `next` of the page before. Whoever goes meanwhile moves the rest: better send a cursor."""
+    cursor: Text | None = None
+    """Where to go on: the `cursor` of the page before. Nobody is passed over, whoever goes meanwhile."""
+
+
 class FeatureSearch(Struct, frozen=True, forbid_unknown_fields=True):
     """What to look for among features, and how much of it to give."""
 
@@ -308,6 +357,8 @@ class FoundUsers(Struct, frozen=True):
     """How many hold the text; null where one page is not enough to know."""
     next: int | None
     """What to send as `after` for the next page; null at the end."""
+    cursor: str | None
+    """What to send as `cursor` for the next page, instead of `after`; null at the end."""
 
 
 class FoundFeatures(Struct, frozen=True):
@@ -330,6 +381,12 @@ class ListedItem(Struct, frozen=True):
     """As they were put."""
     chosen: int
     """How often it was chosen since it came."""
+    available_from: float | UnsetType = UNSET
+    """From when on it may be recommended, in seconds since 1970; left out where it always may."""
+    available_until: float | UnsetType = UNSET
+    """Until when it may be recommended, in seconds since 1970; left out where it may for ever."""
+    hidden: bool | UnsetType = UNSET
+    """True where it is not recommended at any time; left out otherwise."""
 
 
 class FoundItems(Struct, frozen=True):

@@ -37,6 +37,9 @@ class PostgresStore:
     def last(self) -> int:
         return self._view.last()
 
+    def checksum(self, position: int, /) -> int | None:
+        return self._view.checksum(position)
+
     def forgotten(self) -> dict[str, int]:
         return self._view.forgotten()
 
@@ -141,6 +144,10 @@ class PostgresView:
 
     def last(self) -> int:
         return self._bounds().last
+
+    def checksum(self, position: int, /) -> int | None:
+        rows = self._page(position, position)
+        return rows[0].checksum if rows else None
 
     def forgotten(self) -> dict[str, int]:
         with self._session.connection() as connection:

@@ -72,6 +72,9 @@ class SqliteStore:
     def last(self) -> int:
         return self._view.last()
 
+    def checksum(self, position: int, /) -> int | None:
+        return self._view.checksum(position)
+
     def forgotten(self) -> dict[str, int]:
         return self._unemptied | self._view.forgotten()
 
@@ -239,6 +242,10 @@ class SqliteView:
 
     def last(self) -> int:
         return self._bounds().last
+
+    def checksum(self, position: int, /) -> int | None:
+        rows = self._page(position, position)
+        return rows[0].checksum if rows else None
 
     def forgotten(self) -> dict[str, int]:
         with self._connection() as connection:

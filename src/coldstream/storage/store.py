@@ -60,6 +60,9 @@ class Store(Protocol):
     def last(self) -> int:
         """The last position that was ever given out, purged or not; 0 in an empty log."""
 
+    def checksum(self, position: int, /) -> int | None:
+        """The checksum of a line, purged or not; None where the log has none, or not any more."""
+
     def forgotten(self) -> dict[str, int]:
         """The users that lines ask to be purged, and who are not yet; each with the position of the last line that asks."""
 

@@ -25,6 +25,7 @@ SMALL = preset("default", factors=4, negatives=5)
 def lines() -> list[Record]:
     """Everything a log may hold, in runs of one kind and alone."""
     records: list[Record] = [ItemPut(f"i{n}", {"brand": f"b{n % 3}"}) for n in range(20)]
+    records += [ItemPut("i5", {}, 10.0, 40.0), ItemPut("i6", {}, hidden=True), ItemPut("i7", {}, None, 30.0)]
     records += [UserPut(f"u{n}", {}) for n in range(3)]
     records += [Interaction(f"u{n % 5}", f"i{n * 7 % 23}", float(n), {"device": "phone"}) for n in range(60)]
     records += [ItemRemoved("i3"), ItemPut("i3", {}), ItemPut("i3", {"brand": "b9"}), UserForgotten("u1")]
@@ -101,7 +102,7 @@ def test_what_is_drawn_depends_on_the_position_in_the_log() -> None:
         learner.apply(position, record)
         match record:
             case ItemPut():
-                plain.put_item(record.id, record.attributes)
+                plain.put_items([(record.id, record.attributes, record.availability())])
             case UserPut():
                 plain.put_user(record.id, record.attributes)
             case Interaction():

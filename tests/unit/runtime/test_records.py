@@ -30,6 +30,7 @@ times = st.none() | st.floats(-1e15, 1e15)
 records: st.SearchStrategy[Any] = st.one_of(
     st.builds(Interaction, ids, ids, times, fields, st.none() | ids),
     st.builds(ItemPut, ids, fields),
+    st.builds(ItemPut, ids, fields, times, times, st.booleans()),
     st.builds(UserPut, ids, fields),
     st.builds(ItemRemoved, ids),
     st.builds(UserForgotten, ids, st.lists(st.integers(0, 2**31 - 1), max_size=3).map(tuple)),
@@ -65,6 +66,10 @@ def test_lines_of_a_person_name_the_person_and_no_others_do(record: Record) -> N
         (b'{"kind":"schema","schema":{"user":{}}}', SchemaExtended({"user": {}})),
         (b'{"kind":"user","id":"u","attributes":{"age":3}}', UserPut("u", {"age": 3})),
         (b'{"kind":"item","id":"i","attributes":{}}', ItemPut("i", {})),
+        (
+            b'{"kind":"item","id":"i","attributes":{},"available_from":1.5,"available_until":2.5,"hidden":true}',
+            ItemPut("i", {}, 1.5, 2.5, True),
+        ),
         (b'{"kind":"item-removed","id":"i"}', ItemRemoved("i")),
         (b'{"kind":"user-forgotten","id":"u"}', UserForgotten("u")),
         (

@@ -51,6 +51,46 @@ def test_an_item_is_put_got_changed_and_deleted(api: Api, fresh: str) -> None:
     assert api.call("DELETE", path).status == 404
 
 
+def test_an_item_is_recommended_when_it_is_available(api: Api, fresh: str) -> None:
+    a, b, c = (f"{fresh}{name}" for name in "abc")
+    api.call("PUT", f"/items/{a}", {"available_from": "2026-12-01T00:00:00Z", "available_until": 1_800_000_000})
+    api.call("POST", "/items", [{"id": b, "hidden": True}, {"id": c, "attributes": {"genre": ["jazz"]}}])
+    assert api.call("GET", f"/items/{a}").json == {
+        "id": a,
+        "attributes": {},
+        "available_from": 1_796_083_200.0,
+        "available_until": 1_800_000_000.0,
+    }
+    assert api.call("GET", f"/items/{b}").json == {"id": b, "attributes": {}, "hidden": True}
+    assert api.call("GET", f"/items?search={b}").json["items"] == [{"id": b, "attributes": {}, "chosen": 0, "hidden": True}]
+
+    def listed(**request: Any) -> list[str]:
+        found = api.call("POST", "/recommend", {"n": 1000, "allow": [a, b, c], **request}).json["items"]
+        return sorted(one["item"] for one in found)
+
+    assert listed(time="2026-11-30T23:59:59Z") == [c]
+    assert listed(time="2026-12-01T01:00:00+01:00") == [a, c]
+    assert listed(time=1_800_000_000) == [c]
+    assert listed(time=1_799_999_999, explain=True, n=9) == [a, c]
+    api.call("PUT", f"/items/{a}", {"available_until": 1_600_000_000})
+    assert listed() == [c]  # now, because no time is given
+    why = api.call("POST", "/explain", {"item": a, "time": 1_500_000_000}).json
+    assert why["available"] is True
+    gone = api.call("POST", "/explain", {"item": a}).json
+    assert gone["available"] is False
+    assert gone["score"] == why["score"]
+    assert api.call("POST", "/events", {"user": f"{fresh}u", "item": a}).json["learned"] == 1
+    api.call("PUT", f"/items/{a}", {})
+    assert api.call("GET", f"/items/{a}").json == {"id": a, "attributes": {}}
+    assert listed() == [a, c]
+
+
+def test_a_window_that_ends_before_it_begins_names_the_item(api: Api) -> None:
+    given = [{"id": "i"}, {"id": "j", "available_from": 2000, "available_until": 1000}]
+    detail = api.call("POST", "/items", given).json["detail"]
+    assert "item 'j': available_until must be after available_from, which is 2000.0, got 1000.0" in detail
+
+
 def test_a_user_is_put_got_changed_and_forgotten(api: Api, fresh: str) -> None:
     path = f"/users/{fresh}u"
     assert api.call("GET", path).status == 404
@@ -185,6 +225,11 @@ BAD: list[tuple[str, str, Any, int, str]] = [
     ("POST", "/items", [{"id": "i"}, {"id": "j", "attributes": {"size": 3}}], 422, "$[1].attributes.size"),
     ("PUT", "/items/i", {"attributes": {"price": "cheap"}}, 422, "$.attributes.price"),
     ("PUT", "/items/i", {"price": 3}, 422, "$.price"),
+    ("PUT", "/items/i", {"available_from": 2, "available_until": 1}, 422, "$.available_until"),
+    ("PUT", "/items/i", {"available_from": 1_700_000_000_000}, 422, "$.available_from"),
+    ("PUT", "/items/i", {"hidden": 1}, 422, "$.hidden"),
+    ("PUT", "/users/u", {"hidden": True}, 422, "$.hidden"),
+    ("POST", "/items", [{"id": "i"}, {"id": "j", "available_until": "soon"}], 422, "$[1].available_until"),
     ("PUT", "/items/" + "i" * 257, {}, 422, "id"),
     ("PUT", "/items/", {}, 422, "id"),
     ("PUT", "/items/%ff", {}, 400, "id"),

@@ -4,6 +4,7 @@ import math
 import threading
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from api import Api
@@ -239,3 +240,18 @@ def test_comparisons_with_all_features_take_turns(api: Api, monkeypatch: pytest.
     assert "context.tags=tag-99" not in [one["feature"] for one in moved["changed"]]
     monkeypatch.setattr(inspection, "STEP", 64)
     assert api.call("GET", "/features/changed?n=1000").json == moved
+
+
+def test_a_page_of_users_goes_on_behind_the_last_one_shown(api: Api) -> None:
+    api.call("POST", "/users", [{"id": f"paged.{n}"} for n in range(9)])
+    first = api.call("GET", "/users?search=paged.&limit=4").json
+    assert first["users"] == [f"paged.{n}" for n in range(4)]
+    assert api.call("DELETE", "/users/paged.1").status == 200
+    second = api.call("GET", "/users?search=paged.&limit=4&cursor=" + quote(first["cursor"])).json
+    assert second["users"] == [f"paged.{n}" for n in range(4, 8)]
+    skipped = api.call("GET", f"/users?search=paged.&limit=4&after={first['next']}").json
+    assert skipped["users"][0] == "paged.5"  # as ever, for those who send `after`
+    last = api.call("GET", "/users?search=paged.&limit=4&cursor=" + quote(second["cursor"])).json
+    assert (last["users"], last["next"], last["cursor"]) == (["paged.8"], None, None)
+    refused = api.call("GET", "/users?cursor=nonsense")
+    assert (refused.status, refused.json["field"]) == (422, "$.cursor")

@@ -218,7 +218,12 @@ def test_searching(api: Api) -> None:
     assert [item["id"] for item in api.call("GET", "/items?search=jazz").json["items"]] == ["x1", "jazzy"]
     assert api.call("GET", "/items?search=x2").json["items"][0]["chosen"] == 1
     assert api.call("GET", "/items?limit=1&after=1").json["items"][0]["id"] == "x2"
-    assert api.call("GET", "/users?search=an").json == {"users": ["an", "ann", "joann"], "total": 3, "next": None}
+    assert api.call("GET", "/users?search=an").json == {
+        "users": ["an", "ann", "joann"],
+        "total": 3,
+        "next": None,
+        "cursor": None,
+    }
     assert api.call("GET", "/features?search=genre=jazz").json["features"] == ["item.genre=Jazz"]
     assert api.call("GET", "/schema").json["item"]["genre"]["values"] == ["Jazz"]
     assert api.call("GET", "/features/nearest?feature=item.genre%3DJazz&n=2").json["feature"] == "item.genre=Jazz"
