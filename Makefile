@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # Data sets live outside the repository; tests that need one say so when it is missing.
 export COLDSTREAM_DATA ?= $(abspath ../shared/data)
 
-.PHONY: run test torture soak postgres chromium screenshots check lint types layers bench mutants paper results lock clean
+.PHONY: run test torture soak postgres haproxy chromium screenshots check lint types layers bench mutants paper results lock clean
 .DEFAULT_GOAL := help
 
 help:  ## What there is to make
@@ -25,10 +25,13 @@ run: $(READY)  ## Watch it learn: the service, a simulated audience whose taste 
 postgres:  # a server for the tests, where there is none
 	@sh tests/install_postgres.sh
 
+haproxy:  # a proxy for the tests, where there is none
+	@sh tests/install_haproxy.sh
+
 chromium:  # a browser for the tests and the screenshots, where there is none
 	@sh tests/install_chromium.sh
 
-test: $(READY) postgres chromium  ## All tests, doctests of the documentation included
+test: $(READY) postgres haproxy chromium  ## All tests, doctests of the documentation included
 	$(BIN)/python -m pytest --numprocesses=auto --dist=worksteal
 
 lint: $(READY)

@@ -23,12 +23,14 @@ from coldstream.runtime.records import (
     ItemRemoved,
     LogHeader,
     Record,
+    RuleChanged,
     SchemaExtended,
     UserForgotten,
     UserPut,
     ValuesReleased,
     record_of,
 )
+from coldstream.runtime.rule import LEARNING_RULE, check_rule
 from coldstream.scoring.ranking import Rank
 from coldstream.snapshot import NOT_WHAT_IT_SHOULD_BE, write_snapshot
 from coldstream.storage.store import Entry, Saved
@@ -48,6 +50,9 @@ EVALUATION = "examination"
 CURVES = "curves"
 """The key there of the page's curves."""
 
+RULE = "rule"
+"""The key there of the rule it was learned by; the first, where there is none."""
+
 
 class Learner:
     """A recommender, its live evaluation, and the position in the log up to which both know everything."""
@@ -58,6 +63,10 @@ class Learner:
         self.recommender = recommender
         self.evaluation = evaluation
         self.position = position
+        self.rule = LEARNING_RULE
+        """By which rule the log is learned where it has come to."""
+        self.rule_since = 0
+        """The line that said so, where it was read since the learner was begun or loaded."""
         self.curves: Callable[[], str] = str
         """The page's curves, as a text that snapshots carry. Nothing here reads it, and nothing learned depends on it."""
         self.passed_over: list[Saved] = []
@@ -71,7 +80,9 @@ class Learner:
         declared = Schema.from_document(header.schema)
         hyperparameters = Hyperparameters.from_document(header.hyperparameters)
         bounds = Bounds.none() if header.bounds is None else Bounds.from_document(header.bounds)
-        return cls(declared, Recommender(declared, hyperparameters, header.seed, bounds), LiveEvaluation(), position)
+        learner = cls(declared, Recommender(declared, hyperparameters, header.seed, bounds), LiveEvaluation(), position)
+        learner.rule = header.rule
+        return learner
 
     def test(self, interaction: Interaction) -> list[Rank] | None:
         """Where the item of an event that is about to be learned stands. Changes nothing that is learned."""
@@ -102,6 +113,9 @@ class Learner:
             case SchemaExtended():
                 self.declared = Schema.from_document(record.schema)
                 recommender.extend(self.declared)
+            case RuleChanged():
+                check_rule(record.rule)
+                self.rule, self.rule_since = record.rule, position
             case LogHeader():
                 raise StoreDamaged(f"line {position} of the log begins anew; a log begins once, at line 1")
         self.position = position
@@ -168,6 +182,7 @@ class Learner:
         document, arrays = self.recommender.state()
         evaluated, evaluated_arrays = self.evaluation.state()
         own = {"position": self.position, "declared": self.declared.document(), EVALUATION: evaluated, CURVES: self.curves()}
+        own[RULE] = self.rule
         return {**document, OWN: own}, arrays | {f"{OWN}.{name}": array for name, array in evaluated_arrays.items()}
 
     @classmethod
@@ -180,7 +195,7 @@ class Learner:
             evaluated = {name.partition(".")[2]: array for name, array in arrays.items() if name.startswith(f"{OWN}.")}
             evaluation = LiveEvaluation.from_state(own[EVALUATION], evaluated)
             learner = cls(Schema.from_document(own["declared"]), recommender, evaluation, int(own["position"]))
-            curves = str(own.get(CURVES, ""))
+            curves, learner.rule = str(own.get(CURVES, "")), int(own.get(RULE, 1))
         except NOT_WHAT_IT_SHOULD_BE as error:
             message = f"snapshot {saved.number} was not taken by a service ({error!r}); use an older one"
             raise InvalidSnapshot(message) from error

@@ -15,6 +15,7 @@ from coldstream.errors import ColdstreamError, InvalidInput, StoreDamaged, Store
 from coldstream.storage import postgres_log, postgres_session, stores
 from coldstream.storage.checksums import Bounds, sealed
 from coldstream.storage.postgres import PostgresStore, inspected
+from coldstream.storage.postgres_sharing import PostgresSharing
 from coldstream.storage.store import Entry, LogLine
 
 if TYPE_CHECKING:
@@ -105,9 +106,10 @@ def test_a_server_that_came_back_without_what_was_acknowledged_is_not_written_to
 
 def test_two_writers_at_once_cannot_both_continue_the_log(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where nothing keeps them apart, such as behind a pool of connections, the log itself does."""
-    monkeypatch.setattr("coldstream.storage.postgres.hold", lambda _: None)
+    monkeypatch.setattr("coldstream.storage.postgres.hold", lambda *_: None)
     asked = postgres_log.numbered
     with closing(PostgresStore(url)) as store, closing(PostgresStore(url)) as other:
+        store.epoch = other.epoch  # as if the epoch did not keep them apart either
 
         def overtaken(*arguments: Any) -> Any:
             monkeypatch.setattr(postgres_log, "numbered", asked)
@@ -119,6 +121,34 @@ def test_two_writers_at_once_cannot_both_continue_the_log(url: str, monkeypatch:
             store.append([LogLine(b"ours"), LogLine(b"too")], 0)
         assert list(store.read(0)) == [Entry(1, b"theirs")]
         assert store.append([LogLine(b"ours")], 1) == [2]
+
+
+def test_who_was_stopped_while_another_took_its_place_appends_nothing(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its session and its lock may be as they were: the epoch is compared in the transaction that writes."""
+    monkeypatch.setattr("coldstream.storage.postgres.hold", lambda *_: None)
+    asked = postgres_log.numbered
+    with closing(PostgresStore(url)) as store, closing(PostgresStore(url)) as other:
+        store.epoch = other.epoch
+        assert store.append([LogLine(b"ours")], 0) == [1]
+        with closing(PostgresSharing(url)) as sharing:
+
+            def stopped(*arguments: Any) -> Any:
+                monkeypatch.setattr(postgres_log, "numbered", asked)
+                assert sharing.unseat(store.epoch)
+                return asked(*arguments)
+
+            monkeypatch.setattr(postgres_log, "numbered", stopped)
+            with pytest.raises(StoreInUse, match="another process has taken the right to write"):
+                store.append([LogLine(b"too late")], 1)
+        with pytest.raises(StoreInUse, match="nothing was written"):
+            other.append([LogLine(b"too late")], 1)
+        for late in (lambda: other.purge({}, 1), lambda: other.cut_off(1, [])):
+            other.last()  # it has the right again, as far as it knows
+            other.epoch -= 1
+            with pytest.raises(StoreInUse):
+                late()
+        assert [entry.body for entry in store.read(0)] == [b"ours"]
+        assert (store.base(), store.cut()) == (0, 0)
 
 
 def test_a_writer_that_is_just_going_is_waited_for(url: str) -> None:
@@ -184,8 +214,23 @@ def test_a_newer_format_is_refused(url: str) -> None:
     with psycopg.connect(url) as connection:
         connection.execute("UPDATE coldstream_meta SET version = 99")
     for use in (PostgresStore, inspected, PostgresStore):
-        with pytest.raises(InvalidInput, match="has format 99, this release reads 3"):
+        with pytest.raises(InvalidInput, match="has format 99, this release reads 4"):
             use(url)
+
+
+def test_a_log_that_was_begun_without_epochs_is_taken_over(url: str) -> None:
+    with closing(PostgresStore(url)) as store:
+        appended(store, [LogLine(b"1")])
+    with psycopg.connect(url) as connection:
+        connection.execute("DROP TABLE coldstream_writer")
+        connection.execute("ALTER TABLE coldstream_meta DROP epoch")
+        connection.execute("UPDATE coldstream_meta SET version = 3")
+    with pytest.raises(InvalidInput, match="has format 3, this release reads 4; start the service once"):
+        inspected(url)
+    for epoch, position in ((1, 2), (2, 3)):
+        with closing(PostgresStore(url)) as store:
+            assert store.epoch == epoch
+            assert appended(store, [LogLine(b"2")]) == [position]
 
 
 def test_who_looks_cannot_write(url: str, store: PostgresStore) -> None:
