@@ -11,7 +11,7 @@ from typing import Any
 
 from served import PATIENCE, Answer, Client, Gone, Home, Served, wait_until
 
-WRITER, FOLLOWER = "writer", "follower"
+WRITER = "writer"
 
 
 class Cluster:
@@ -29,20 +29,19 @@ class Cluster:
 
     def writer(self) -> Served:
         """The one that writes, as soon as one does."""
-        return self._with_role(WRITER)[0]
+        return self.writer_but()
 
-    def followers(self) -> list[Served]:
-        return self._with_role(FOLLOWER)
-
-    def _with_role(self, role: str) -> list[Served]:
+    def writer_but(self, *others: Served) -> Served:
+        """The one that writes, and is none of these: they may not answer."""
         found: list[Served] = []
 
         def look() -> bool:
-            found[:] = [server for server in self.replicas if server.runs() and role_of(server) == role]
+            asked = [server for server in self.replicas if server not in others and server.runs()]
+            found[:] = [server for server in asked if role_of(server) == WRITER]
             return bool(found)
 
         wait_until(look)
-        return found
+        return found[0]
 
     def fingerprints(self) -> set[tuple[int, str]]:
         """What replicas hold when all of them know all lines, each with its position: one element where bits are equal."""

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from http import HTTPStatus
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 from replicas import Cluster, check_log, role_of, shopping
-from served import PATIENCE, POSTGRES, SCHEMA, Client, Home, Served, homes, wait_until
+from served import PATIENCE, POSTGRES, SCHEMA, Client, Gone, Home, Served, homes, wait_until
 from twin import check_bits
 
 if TYPE_CHECKING:
@@ -104,28 +104,30 @@ def without_sessions(postgres: "PostgresServer", _: Served) -> None:
     postgres.end_sessions()
 
 
-@pytest.mark.parametrize("lose", [killed, stopped, without_sessions])
 def test_nothing_is_lost_and_nothing_twice_when_the_writer_is(
-    cluster: Cluster, home: Home, postgres: "PostgresServer", lose: Callable[["PostgresServer", Served], None]
+    cluster: Cluster, home: Home, postgres: "PostgresServer"
 ) -> None:
     for _ in range(3):
         cluster.add()
     first = cluster.writer()
-    with shopping(lambda: ports(cluster, first)) as shoppers:
-        wait_until(lambda: all(len(shopper.acknowledged) > 20 for shopper in shoppers))
-        lost = time.monotonic()
-        lose(postgres, first)
-        wait_until(lambda: all(shopper.times[-1] > lost + 0.2 for shopper in shoppers))
-        if lose is stopped:
-            wait_until(lambda: any(role_of(server) == "writer" for server in cluster.replicas if server is not first))
-            os.kill(first.pid, signal.SIGCONT)
-            wait_until(lambda: role_of(first) == "follower")
-        wait_until(lambda: all(shopper.times[-1] > lost + 4 for shopper in shoppers))
-    after = sorted(moment for shopper in shoppers for moment in shopper.times if moment > lost + 0.05)
-    assert after[0] - lost < 10, "a machine that is busy may take longer than the five seconds of the torture"
-    check_log(shoppers, home.lines())
-    assert sum(shopper.read_wrong for shopper in shoppers) == 0
-    assert len(cluster.fingerprints()) == 1
+    everybody = []
+    for lose in (without_sessions, stopped, killed):
+        first = cluster.writer()
+        with shopping(lambda first=first: ports(cluster, first), prefix=lose.__name__) as shoppers:
+            everybody += shoppers
+            wait_until(lambda own=shoppers: all(len(shopper.acknowledged) > 20 for shopper in own))
+            lost = time.monotonic()
+            lose(postgres, first)
+            wait_until(lambda own=shoppers, then=lost: all(shopper.times[-1] > then + 2 for shopper in own))
+            if lose is stopped:
+                assert cluster.writer_but(first) is not first
+                os.kill(first.pid, signal.SIGCONT)
+                wait_until(lambda first=first: role_of(first) == "follower")
+        after = min(moment for shopper in shoppers for moment in shopper.times if moment > lost + 0.05)
+        assert after - lost < 15, "a machine that is busy may take longer than the five seconds of the torture"
+        assert len(cluster.fingerprints()) == 1
+    check_log(everybody, home.lines())
+    assert sum(shopper.read_wrong for shopper in everybody) == 0
     assert {server.terminate() for server in cluster.replicas if server.runs()} == {0}
     check_bits(home)
 
@@ -171,6 +173,8 @@ def answers(port: int) -> bool:
     client = Client(port)
     try:
         return client.ask("GET", "/ready").status == HTTPStatus.OK
+    except Gone:
+        return False
     finally:
         client.close()
 

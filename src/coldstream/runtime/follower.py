@@ -80,6 +80,11 @@ class Follower:
         late = monotonic() - self._level
         return Lag(lines, late if lines or not self.store_works or late > 2 * READ_EVERY else 0.0)
 
+    @property
+    def stopped(self) -> bool:
+        """Whether it was told to stop."""
+        return self._stopping
+
     def notice(self, last: int) -> None:
         """The log has come to a position."""
         self._last = max(self._last, last)

@@ -20,6 +20,7 @@ from coldstream.runtime.learner import Learner
 from coldstream.runtime.limits import WriterLimits
 from coldstream.runtime.progress import Progress
 from coldstream.runtime.recovery import RequestedModel, check_requested, followed, recovered, take_up
+from coldstream.runtime.snapshots import NOT_NOW
 from coldstream.runtime.watch import Watch
 from coldstream.runtime.writer import Writer
 from coldstream.storage.sharing import News, Shared, Sharing
@@ -141,7 +142,7 @@ class Replica:
                     await self._watch_writer(self.current)
                 elif isinstance(self.current, Writer):
                     await self._write_on(self.current)
-            except StoreUnavailable as error:
+            except NOT_NOW as error:
                 log.warning("the store cannot be asked who writes", extra={"reason": str(error)})
                 await asyncio.sleep(LOOK_EVERY)
             except Exception as error:
@@ -151,6 +152,9 @@ class Replica:
                 return
 
     async def _watch_writer(self, follower: Follower) -> None:
+        if follower.stopped:  # it was about to write, and could not
+            await self._follow(follower.learner)
+            return
         heard = await self._in_sharing(lambda sharing: sharing.wait(LOOK_EVERY))
         if heard:
             follower.notice(heard)
@@ -177,6 +181,9 @@ class Replica:
             await asyncio.wait_for(self._lost.wait(), BEAT_EVERY)
         async with self._changing:
             if self.current is not writer:
+                return
+            if writer.resigned:  # the store was away when it was about to follow
+                await self._follow(writer.learner)
                 return
             if self._lost.is_set():
                 self._lost.clear()
@@ -219,13 +226,14 @@ class Replica:
         self._lost.clear()
         try:
             await follower.catch_up()
+            await self._in_sharing(lambda sharing: sharing.give_up_duty())
+            await follower.stop()
+            await self._lead(store, follower.learner)
         except BaseException:
-            self._claimed = None
-            await asyncio.to_thread(store.close)
+            if self.current is follower:
+                self._claimed = None
+                await asyncio.to_thread(store.close)
             raise
-        await self._in_sharing(lambda sharing: sharing.give_up_duty())
-        await follower.stop()
-        await self._lead(store, follower.learner)
         log.warning("this process writes now", extra={"epoch": store.epoch, "position": follower.learner.position})
 
     async def _lead(self, store: ClaimedStore, learner: Learner) -> None:
