@@ -12,6 +12,7 @@ from typing import Any
 from served import PATIENCE, Answer, Client, Gone, Home, Served, wait_until
 
 WRITER = "writer"
+SHOPPERS = 4
 
 
 class Cluster:
@@ -70,20 +71,26 @@ def role_of(server: Served) -> str | None:
 class Shopper(Thread):
     """Posts events, each until it is acknowledged by some replica, and asks another to know what was acknowledged."""
 
-    def __init__(self, name: str, ports: Callable[[], Sequence[int]], over: Event) -> None:
+    def __init__(
+        self, name: str, ports: Callable[[], Sequence[Any]], over: Event, connect: Callable[[Any], Client] | None = None
+    ) -> None:
         super().__init__(name=name, daemon=True)
         self.acknowledged: dict[str, int | None] = {}
         """By event id: its position, or None where it was there already when it was sent again."""
         self.times: list[float] = []
         """When they were."""
+        self.answered: list[tuple[float, float]] = []
+        """Of each, when it was sent last, and when it was acknowledged."""
         self.failed: list[Answer | str] = []
         """Requests that had to be sent again."""
-        self.read_right = self.read_wrong = self.read_late = 0
-        """Trials of reading what was written: right, wrong, and those where a replica said that it took too long."""
+        self.read_right = self.read_late = 0
+        """Trials of reading what was written: right, and those where a replica said that it took too long."""
+        self.read_wrong: list[Answer] = []
         self.error: BaseException | None = None
-        self._ports, self._over = ports, over
+        self._ports, self._over, self._sent = ports, over, 0.0
+        self._connect = connect or (lambda port: Client(port, timeout=6.0))
         self._random, self._numbers = random.Random(name), count()
-        self._clients: dict[int, Client] = {}
+        self._clients: dict[Any, Client] = {}
 
     def run(self) -> None:
         try:
@@ -105,6 +112,7 @@ class Shopper(Thread):
         body = answer.body
         self.acknowledged[name] = body["position"] if body["learned"] else None
         self.times.append(time.monotonic())
+        self.answered.append((self._sent, self.times[-1]))
         self._read(user, body["position"])
 
     def _read(self, user: str, position: int) -> None:
@@ -113,11 +121,13 @@ class Shopper(Thread):
         if isinstance(answer, Answer):
             self.read_right += answer.status == HTTPStatus.OK
             self.read_late += answer.status == HTTPStatus.SERVICE_UNAVAILABLE
-            self.read_wrong += answer.status not in (HTTPStatus.OK, HTTPStatus.SERVICE_UNAVAILABLE)
+            if answer.status not in (HTTPStatus.OK, HTTPStatus.SERVICE_UNAVAILABLE):
+                self.read_wrong.append(answer)
 
     def _insist(self, method: str, path: str, body: object) -> Answer | None:
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
+            self._sent = time.monotonic()
             answer = self._ask(self._port(), method, path, body)
             if isinstance(answer, Answer) and answer.status == HTTPStatus.OK:
                 return answer
@@ -129,22 +139,26 @@ class Shopper(Thread):
             time.sleep(0.02)
         raise AssertionError("it was never acknowledged")
 
-    def _ask(self, port: int, method: str, path: str, body: object = None, after: int | None = None) -> Answer | str:
-        client = self._clients.setdefault(port, Client(port, timeout=6.0))
+    def _ask(self, port: Any, method: str, path: str, body: object = None, after: int | None = None) -> Answer | str:
+        if port not in self._clients:
+            self._clients[port] = self._connect(port)
+        client = self._clients[port]
         try:
             return client.ask(method, path, body, {} if after is None else {"Coldstream-After": str(after)})
         except Gone as gone:
             return str(gone)
 
-    def _port(self) -> int:
+    def _port(self) -> Any:
         return self._random.choice(self._ports())
 
 
 @contextmanager
-def shopping(ports: Callable[[], Sequence[int]], count_of: int = 4, prefix: str = "s") -> Iterator[list[Shopper]]:
+def shopping(
+    ports: Callable[[], Sequence[Any]], prefix: str = "s", connect: Callable[[Any], Client] | None = None
+) -> Iterator[list[Shopper]]:
     """Shoppers who are busy while the block runs."""
     over = Event()
-    shoppers = [Shopper(f"{prefix}{n}", ports, over) for n in range(count_of)]
+    shoppers = [Shopper(f"{prefix}{n}", ports, over, connect) for n in range(SHOPPERS)]
     for shopper in shoppers:
         shopper.start()
     try:

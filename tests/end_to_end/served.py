@@ -58,13 +58,14 @@ class Answer(NamedTuple):
 class Client:
     """One connection that is kept, and made again after it broke."""
 
-    def __init__(self, port: int, timeout: float = PATIENCE, host: str = "127.0.0.1") -> None:
+    def __init__(self, port: int, timeout: float = PATIENCE, host: str = "127.0.0.1", key: str | None = None) -> None:
         self._connection = HTTPConnection(host, port, timeout=timeout)
+        self._always = {} if key is None else {"Authorization": f"Bearer {key}"}
 
     def ask(self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None) -> Answer:
         """The answer to one request; raises `Gone` if there is none."""
         content = None if body is None else json.dumps(body).encode()
-        given = {**({"Content-Type": "application/json"} if content else {}), **(headers or {})}
+        given = {**self._always, **({"Content-Type": "application/json"} if content else {}), **(headers or {})}
         try:
             self._connection.request(method, path, content, given)
             response = self._connection.getresponse()

@@ -56,7 +56,8 @@ def test_all_replicas_hold_the_same_bits_and_know_what_was_acknowledged(cluster:
     with shopping(lambda: ports(cluster)) as shoppers:
         wait_until(lambda: sum(shopper.read_right for shopper in shoppers) >= 500 or not all(s.is_alive() for s in shoppers))
     assert [shopper.failed for shopper in shoppers] == [[]] * len(shoppers)
-    assert sum(shopper.read_wrong + shopper.read_late for shopper in shoppers) == 0
+    assert [shopper.read_wrong for shopper in shoppers] == [[]] * len(shoppers)
+    assert sum(shopper.read_late for shopper in shoppers) == 0
     assert check_log(shoppers, home.lines()) >= 500
     assert len(cluster.fingerprints()) == 1
     # A follower takes the snapshots, and the writer none.
@@ -73,8 +74,6 @@ def test_all_replicas_hold_the_same_bits_and_know_what_was_acknowledged(cluster:
     late = client.ask("POST", "/recommend", {"user": "s0-u1", "after": 10**9})
     assert late.status == HTTPStatus.SERVICE_UNAVAILABLE
     assert "line 1000000000 of the log was not learned here within 2 s" in late.body["detail"]
-    refused = first.client().ask("POST", "/recommend", {"after": 10**9})
-    assert (refused.status, refused.body["field"]) == (HTTPStatus.UNPROCESSABLE_ENTITY, "$.after")
     assert client.ask("POST", "/events", {"user": "ann"}).status == HTTPStatus.UNPROCESSABLE_ENTITY
     # Who is forgotten is forgotten everywhere, and no snapshot of anybody knows them.
     client.done("PUT", "/users/s0-u1", {"attributes": {"city": "Nowhere-else"}})
@@ -127,7 +126,7 @@ def test_nothing_is_lost_and_nothing_twice_when_the_writer_is(
         assert after - lost < 15, "a machine that is busy may take longer than the five seconds of the torture"
         assert len(cluster.fingerprints()) == 1
     check_log(everybody, home.lines())
-    assert sum(shopper.read_wrong for shopper in everybody) == 0
+    assert [shopper.read_wrong for shopper in everybody] == [[]] * len(everybody)
     assert {server.terminate() for server in cluster.replicas if server.runs()} == {0}
     check_bits(home)
 
@@ -158,7 +157,8 @@ def test_a_deploy_behind_a_proxy_fails_no_request(cluster: Cluster, home: Home, 
         finally:
             running.terminate()
     assert [shopper.failed for shopper in shoppers] == [[]] * len(shoppers)
-    assert sum(shopper.read_wrong + shopper.read_late for shopper in shoppers) == 0
+    assert [shopper.read_wrong for shopper in shoppers] == [[]] * len(shoppers)
+    assert sum(shopper.read_late for shopper in shoppers) == 0
     check_log(shoppers, home.lines())
     assert len(cluster.fingerprints()) == 1
 
