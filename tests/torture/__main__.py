@@ -32,6 +32,9 @@ def main() -> None:
         "--upkeep", type=int, default=50, help="kills on each store while lines are deleted, and as many more"
     )
     parser.add_argument("--failovers", type=int, default=100, help="between three replicas, for four reasons; needs root")
+    parser.add_argument(
+        "--reads", type=int, default=10_000, help="trials of reading at a replica what was written at another"
+    )
     parser.add_argument("--requests", type=int, default=100_000, help="that are damaged or odd")
     parser.add_argument("--seed", type=int, default=1, help="of what is drawn at random")
     args = parser.parse_args()
@@ -77,7 +80,7 @@ def main() -> None:
         finally:
             server.remove()
     if args.failovers:
-        summary += failovers_summary(failovers(args.failovers, args.seed, say))
+        summary += failovers_summary(failovers(args.failovers, args.reads, args.seed, say))
     print("\n" + "\n".join(summary))
 
 

@@ -38,8 +38,9 @@ class Outcome(NamedTuple):
     seconds: list[tuple[str, float]]
     """From each loss to the first acknowledgement of an event that was sent after it, by kind."""
     read_right: int
-    read_wrong: int
     read_late: int
+    read_before: int = 0
+    """Trials of reading one's writes before the first failover, all of them right."""
 
 
 class Elsewhere(Forked):
@@ -169,6 +170,19 @@ class Campaign:
         assert len(found) == 1, found
 
 
+def read_your_writes(campaign: Campaign, trials: int, say: Callable[[str], None]) -> int:
+    """Write at one replica and read at any, so often; every read has to know what was written."""
+    started = time.monotonic()
+    with shopping(lambda: campaign.replicas, "read-", lambda replica: replica.connected(30.0)) as shoppers:
+        wait_until(lambda: sum(one.read_right for one in shoppers) >= trials or not all(one.is_alive() for one in shoppers))
+    right, late = sum(one.read_right for one in shoppers), sum(one.read_late for one in shoppers)
+    failed, wrong = [one.failed for one in shoppers if one.failed], [one.read_wrong for one in shoppers if one.read_wrong]
+    assert not (late or failed or wrong), (late, failed[:1], wrong[:1])
+    check_log(shoppers, campaign.home.lines())
+    say(f"  {right:,} of {right:,} reads knew what was written elsewhere, in {time.monotonic() - started:.0f} s")
+    return right
+
+
 def _next(shoppers: list[Shopper], lost: float) -> float | None:
     """When the first event was acknowledged that was sent after the writer was lost."""
     return min((then for shopper in shoppers for sent, then in list(shopper.answered) if sent > lost), default=None)
@@ -184,8 +198,11 @@ def _position(replica: Elsewhere) -> int:
         client.close()
 
 
-def failovers(count: int, seed: int, say: Callable[[str], None]) -> Outcome:
-    """So many failovers, a fourth of each kind; whatever is lost, learned twice or different raises."""
+def failovers(count: int, trials: int, seed: int, say: Callable[[str], None]) -> Outcome:
+    """So many trials of reading one's writes, and failovers, a fourth of each kind.
+
+    Whatever is lost, learned twice or different raises.
+    """
     networks = Networks(REPLICAS)
     try:
         server = BridgedPostgres(networks)
@@ -193,7 +210,8 @@ def failovers(count: int, seed: int, say: Callable[[str], None]) -> Outcome:
             with tempfile.TemporaryDirectory(prefix="coldstream-failovers-") as folder:
                 campaign = Campaign(Path(folder), networks, server, seed)
                 try:
-                    return _all(campaign, count, say)
+                    read = read_your_writes(campaign, trials, say) if trials else 0
+                    return _all(campaign, count, say)._replace(read_before=read)
                 finally:
                     campaign.close()
         finally:
@@ -217,7 +235,7 @@ def _all(campaign: Campaign, count: int, say: Callable[[str], None]) -> Outcome:
     wrong = [answer for one in everybody for answer in one.read_wrong]
     assert not wrong, wrong[:3]
     right, late = sum(one.read_right for one in everybody), sum(one.read_late for one in everybody)
-    return Outcome(count, changed, acknowledged, seconds, right, len(wrong), late)
+    return Outcome(count, changed, acknowledged, seconds, right, late)
 
 
 def summary(outcome: Outcome) -> list[str]:
@@ -233,7 +251,10 @@ def summary(outcome: Outcome) -> list[str]:
         if own:
             words.append(f"    {kind}: p50 {statistics.median(own):.2f} s, worst {max(own):.2f} s")
     words.append(
-        f"  what was written and read elsewhere: {outcome.read_right:,} right, {outcome.read_wrong} wrong, "
+        f"  read elsewhere what was written: {outcome.read_before:,} of {outcome.read_before:,} right before failovers"
+    )
+    words.append(
+        f"    during failovers {outcome.read_right:,} right, 0 wrong, "
         f"{outcome.read_late:,} where the replica said that it took too long"
     )
     return words
