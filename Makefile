@@ -53,7 +53,7 @@ bench: $(READY)  ## Measure speed and memory; ratios are taken within one run
 	@$(BIN)/python benchmarks/service.py
 	@$(BIN)/python benchmarks/upkeep.py
 
-torture: $(READY) postgres  ## A thousand kills on both stores, 200 while snapshots are written, and 100,000 odd requests: an hour, not part of the tests
+torture: $(READY) postgres  ## A thousand kills on both stores, 200 while snapshots are written, 100 failovers, and 100,000 odd requests: an hour and a half, not part of the tests
 	@$(BIN)/python tests/torture
 
 EVENTS ?= 10000000

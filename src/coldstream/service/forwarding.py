@@ -33,9 +33,7 @@ MOST_IDLE = 64
 """Connections that are kept for later."""
 
 _NOBODY = "no replica takes what is written now, and no writer could be reached in {seconds:g} s; send the same again later"
-_UNCLEAR = (
-    "the writer went away before it answered; send the same again, events with an event_id, for it may have been taken"
-)
+_UNCLEAR = "the writer went away before it answered and may have taken it; send the same again, events with an event_id"
 
 
 class Forwarded(NamedTuple):
