@@ -34,6 +34,9 @@ BEAT_EVERY = 0.5
 LOOK_EVERY = 0.25
 """Seconds after which a follower looks at how the writer is."""
 
+UNSEATED = 2.0
+"""Seconds that whoever ended a writer's session waits for its lock."""
+
 LONGEST_BEGINNING = 60.0
 """Seconds that a start waits for another process that is about to begin the log, or to change its rule."""
 
@@ -122,8 +125,9 @@ class Replica:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
         if isinstance(self.current, Writer):
-            await self.current.stop()
-        elif self.current is not None:
+            if not self.current.resigned:
+                await self.current.stop()
+        elif self.current is not None and not self.current.stopped:
             if self.news is not None and not self.news.held and self.current.failed is None:
                 await self.current.finish()
             await self.current.stop()
@@ -219,7 +223,7 @@ class Replica:
         if news.held and not await self._in_sharing(lambda sharing: sharing.unseat(news.epoch)):
             return
         try:
-            store = await asyncio.to_thread(self._shared.claimed)
+            store = await asyncio.to_thread(self._taken, UNSEATED if news.held else 0.0)
         except StoreInUse:
             return
         self._claimed = store
@@ -243,6 +247,16 @@ class Replica:
         await writer.start(self._failed)
         self.current = writer
         await self._announce(store)
+
+    def _taken(self, patience: float) -> ClaimedStore:
+        """The store with the right to write. A session that was ended may hold it for a moment."""
+        until = monotonic() + patience
+        while True:
+            try:
+                return self._shared.claimed()
+            except StoreInUse:
+                if monotonic() > until:
+                    raise
 
     def _take_up(self, store: ClaimedStore, learner: Learner) -> None:
         try:

@@ -57,6 +57,11 @@ def exists(connection: Connection) -> bool:
     return bool(_value(connection, "SELECT to_regclass(quote_ident(current_schema()) || '.coldstream_meta') IS NOT NULL"))
 
 
+def is_current(connection: Connection) -> bool:
+    """Whether there is a store, of this release's format."""
+    return exists(connection) and _value(connection, "SELECT version FROM coldstream_meta") == VERSION
+
+
 def create(connection: Connection) -> None:
     """Make the tables, all or none."""
     with connection.transaction():

@@ -2,7 +2,6 @@
 
 import socket
 
-import psycopg
 from psycopg import Connection
 from psycopg.sql import SQL, Identifier
 
@@ -85,12 +84,12 @@ def shared(url: str) -> Shared:
 
 
 def is_there(url: str) -> bool:
-    """Whether a schema has a log that somebody has begun."""
+    """Whether a schema has a log of this format that somebody has begun. An older one is converted by whoever writes."""
     found = False
 
-    def ask(connection: psycopg.Connection) -> None:
+    def ask(connection: Connection) -> None:
         nonlocal found
-        found = postgres_log.exists(connection) and postgres_log.bounds(connection).last > 0
+        found = postgres_log.is_current(connection) and postgres_log.bounds(connection).last > 0
 
     session = Session(url, ask)
     try:

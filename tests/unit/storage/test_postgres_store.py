@@ -15,6 +15,7 @@ from coldstream.errors import ColdstreamError, InvalidInput, StoreDamaged, Store
 from coldstream.storage import postgres_log, postgres_session, stores
 from coldstream.storage.checksums import Bounds, sealed
 from coldstream.storage.postgres import PostgresStore, inspected
+from coldstream.storage.postgres_followed import PostgresFollowed
 from coldstream.storage.postgres_sharing import PostgresSharing
 from coldstream.storage.store import Entry, LogLine
 
@@ -227,10 +228,70 @@ def test_a_log_that_was_begun_without_epochs_is_taken_over(url: str) -> None:
         connection.execute("UPDATE coldstream_meta SET version = 3")
     with pytest.raises(InvalidInput, match="has format 3, this release reads 4; start the service once"):
         inspected(url)
+    assert not stores.shared(url).is_there()  # whoever starts takes the right to write, and converts it
     for epoch, position in ((1, 2), (2, 3)):
         with closing(PostgresStore(url)) as store:
             assert store.epoch == epoch
             assert appended(store, [LogLine(b"2")]) == [position]
+    assert stores.shared(url).is_there()
+
+
+def test_a_follower_saves_no_snapshot_that_another_came_before(url: str, store: PostgresStore, tmp_path: Path) -> None:
+    appended(store, [LogLine(b"1"), LogLine(b"2"), LogLine(b"3")])
+
+    def file() -> Path:
+        (tmp_path / "file").write_bytes(b"content")
+        return tmp_path / "file"
+
+    with closing(PostgresFollowed(url)) as one, closing(PostgresFollowed(url)) as other:
+        assert (one.snapshots(), other.snapshots()) == ([], [])
+        assert one.save(2, file()) == (1, 2)
+        with pytest.raises(StoreMovedOn, match="another process saved snapshot 1 at the same time"):
+            other.save(3, file())
+        assert [saved.number for saved in other.snapshots()] == [1]
+        with pytest.raises(StoreMovedOn, match="knows line 2, and this one line 1; it is not needed"):
+            other.save(1, file())
+        assert other.save(3, file()) == (2, 3)
+        store.purge({}, 3)
+        other.snapshots()
+        with pytest.raises(StoreMovedOn):
+            other.save(2, file())
+        assert [saved.number for saved in store.snapshots()] == [2, 1]
+
+
+def test_replicas_hear_of_new_lines_of_their_own_schema_and_of_the_writer(
+    url: str, store: PostgresStore, postgres: "PostgresServer"
+) -> None:
+    with closing(PostgresSharing(url)) as sharing, closing(PostgresStore(postgres.new_schema())) as other:
+        sharing.look()  # it listens from now on
+        assert sharing.wait(0.05) is None
+        appended(other, [LogLine(b"1")])
+        assert sharing.wait(0.05) is None
+        appended(store, [LogLine(b"1")])
+        appended(store, [LogLine(b"2"), LogLine(b"3")])
+        heard = sharing.wait(5.0)
+        assert max(heard or 0, sharing.wait(0.2) or 0) == 3
+        news = sharing.look()
+        assert (news.epoch, news.last, news.base, news.address, news.held, news.followed) == (1, 3, 0, None, True, False)
+        sharing.announce(1, "10.0.0.5:8000")
+        assert sharing.wait(5.0) == 0
+        assert sharing.look().address == "10.0.0.5:8000"
+        assert sharing.beat(1)
+        assert not sharing.beat(2)
+        assert sharing.look().beat == 1
+        assert sharing.take_duty()
+        assert sharing.look().followed
+        with closing(PostgresSharing(url)) as third:
+            assert not third.take_duty()
+            sharing.give_up_duty()
+            assert third.take_duty()
+        assert sharing.unseat(1)
+        assert not sharing.unseat(1)
+        with pytest.raises(StoreUnavailable, match="terminating connection"):
+            store.last()
+        assert (sharing.look().epoch, sharing.look().held) == (2, False)
+        assert store.last() == 3
+        assert (sharing.look().epoch, store.epoch) == (3, 3)
 
 
 def test_who_looks_cannot_write(url: str, store: PostgresStore) -> None:
