@@ -46,12 +46,13 @@ layers: $(READY)
 
 check: lint types layers test  ## Everything a change has to pass: ruff, mypy, import layers, doctests, tests
 
-bench: $(READY)  ## Measure speed and memory; ratios are taken within one run
+bench: $(READY) postgres  ## Measure speed and memory; ratios are taken within one run
 	@$(BIN)/python benchmarks/core.py
 	@$(BIN)/python benchmarks/growth.py
 	@$(BIN)/python benchmarks/snapshots.py
 	@$(BIN)/python benchmarks/service.py
 	@$(BIN)/python benchmarks/upkeep.py
+	@$(BIN)/python benchmarks/replicas.py
 
 torture: $(READY) postgres  ## A thousand kills on both stores, 200 while snapshots are written, 100 failovers, and 100,000 odd requests: an hour and a half, not part of the tests
 	@$(BIN)/python tests/torture
