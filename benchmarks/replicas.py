@@ -110,9 +110,8 @@ def main() -> None:
         cost, cost_two = min(own for _, own in one), min(own for _, own in two)
         print(f"recommend, two followers / one process, on {os.cpu_count()} cores with load and database: {ratio:.2f}")
         print(f"processor time of an answer, follower / one process: {cost_two / cost:.2f}")
-        print(
-            f"processor time of an event, follower / writer: {follow / write:.2f}; event at a follower / answer: {follow / cost:.2f}"
-        )
+        print(f"processor time of an event, follower / writer: {follow / write:.2f}")
+        print(f"processor time at a follower, of an event / of an answer: {follow / cost:.2f}")
         print("model: with a core each, n followers answer n · (1 − w / W) times what one process does that learns nothing,")
         print(
             f"where w events come in a second and a core could follow W: {cost / follow:.2f} times the answers it could give"

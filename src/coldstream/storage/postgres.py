@@ -134,6 +134,7 @@ class PostgresStore:
             postgres_log.create(connection)
         postgres_migration.migrate(connection)
         postgres_log.check(connection)
+        postgres_epoch.let_nothing_hang(connection)
         postgres_log.check_end(connection)
         if not postgres_log.has(connection, self._end):
             message = f"the log in PostgreSQL does not have line {self._end.last} any more, which was acknowledged"

@@ -19,6 +19,9 @@ WRITER, DUTY = 0x636F6C64, 0x636F6C65
 
 CHANNEL = "coldstream"
 
+LONGEST_LOCK, LONGEST_IDLE = 500, 2000
+"""Milliseconds: to wait for a row that a writer without life may hold, and that a transaction may wait for its client."""
+
 _SCHEMA: LiteralString = "hashtext(coalesce(current_schema(), ''))"
 # An object of a lock is an unsigned number, and a hash has a sign.
 _HOLDER: LiteralString = (
@@ -56,30 +59,46 @@ def claim(connection: Connection) -> int:
 
 def announce(connection: Connection, epoch: int, address: str | None) -> None:
     """Say where the writer of an epoch is reached; None where it takes nothing any more. Whoever listens hears of it."""
-    with connection.transaction():
-        connection.execute("UPDATE coldstream_writer SET address = %s WHERE epoch = %s", (address, epoch))
-        connection.execute("SELECT pg_notify(%s, '')", (channel(connection),))
+    query = "UPDATE coldstream_writer SET address = %s WHERE epoch = %s RETURNING pg_notify(%s, '')"
+    connection.execute(query, (address, epoch, channel(connection)))
 
 
 def beat(connection: Connection, epoch: int) -> bool:
     """Show that the writer of an epoch is alive; whether it is still its turn."""
-    with connection.transaction():
-        connection.execute("SET LOCAL synchronous_commit = off")  # it says nothing about a server that crashed
-        return connection.execute("UPDATE coldstream_writer SET beat = beat + 1 WHERE epoch = %s", (epoch,)).rowcount == 1
+    return connection.execute("UPDATE coldstream_writer SET beat = beat + 1 WHERE epoch = %s", (epoch,)).rowcount == 1
 
 
 def unseat(connection: Connection, epoch: int) -> bool:
     """End the epoch of a writer that shows no life, and its session; whether it was that one's turn until now."""
+    try:
+        ended = _end(connection, epoch)
+    except errors.LockNotAvailable:  # it was stopped in the midst of a transaction, which will not come to its end
+        _end_session(connection)
+        ended = _end(connection, epoch)
+    return ended and _end_session(connection)
+
+
+def _end(connection: Connection, epoch: int) -> bool:
     with connection.transaction():
+        connection.execute(f"SET LOCAL lock_timeout = {LONGEST_LOCK}")
         ended = connection.execute("UPDATE coldstream_meta SET epoch = epoch + 1 WHERE epoch = %s", (epoch,)).rowcount == 1
         if ended:
             connection.execute("DELETE FROM coldstream_writer")
-    if ended:
-        try:
-            connection.execute(f"SELECT pg_terminate_backend(pid) {_HOLDER}", (WRITER,))
-        except errors.InsufficientPrivilege:  # another role's: its lock stays, and its epoch is over all the same
-            return False
-    return ended
+        return ended
+
+
+def _end_session(connection: Connection) -> bool:
+    """End the session of whoever holds the right to write; whether that may be done."""
+    try:
+        connection.execute(f"SELECT pg_terminate_backend(pid, {LONGEST_LOCK}) {_HOLDER}", (WRITER,))
+    except errors.InsufficientPrivilege:  # another role's: its lock stays, and its epoch is over all the same
+        return False
+    return True
+
+
+def let_nothing_hang(connection: Connection) -> None:
+    """Have the server end a transaction that its client does not go on with: others wait for what it has locked."""
+    connection.execute(f"SET idle_in_transaction_session_timeout = {LONGEST_IDLE}")
 
 
 def look(connection: Connection) -> News:

@@ -9,6 +9,7 @@ from psycopg import Connection
 from coldstream.errors import InvalidInput, StoreMovedOn
 from coldstream.storage import postgres_log
 from coldstream.storage.postgres import PostgresView
+from coldstream.storage.postgres_epoch import let_nothing_hang
 from coldstream.storage.postgres_session import Session
 from coldstream.storage.store import Entry, LogLine, Saved
 
@@ -88,3 +89,4 @@ def _begin_to_follow(connection: Connection) -> None:
     if not postgres_log.exists(connection):
         raise InvalidInput("store: there is none in this PostgreSQL schema; start the service that is to write first")
     postgres_log.check(connection)
+    let_nothing_hang(connection)

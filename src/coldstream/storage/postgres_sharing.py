@@ -70,6 +70,8 @@ class PostgresSharing:
     def _begin(self, connection: Connection) -> None:
         self._duty = False
         postgres_log.check(connection)
+        postgres_epoch.let_nothing_hang(connection)
+        connection.execute("SET synchronous_commit = off")  # a sign of life says nothing about a server that crashed
         connection.execute(SQL("LISTEN {}").format(Identifier(postgres_epoch.channel(connection))))
 
 

@@ -2,9 +2,10 @@
 
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -292,6 +293,26 @@ def test_replicas_hear_of_new_lines_of_their_own_schema_and_of_the_writer(
         assert (sharing.look().epoch, sharing.look().held) == (2, False)
         assert store.last() == 3
         assert (sharing.look().epoch, store.epoch) == (3, 3)
+
+
+@pytest.mark.parametrize("holds", ["the session that writes", "another session"])
+def test_a_writer_that_was_stopped_within_a_transaction_is_replaced(url: str, store: PostgresStore, holds: str) -> None:
+    """What it has locked must not keep others waiting: its session is ended, or the server ends it before long."""
+    appended(store, [LogLine(b"1")])
+    with closing(PostgresSharing(url)) as other, closing(PostgresSharing(url)) as sharing:
+        session = store._session if holds == "the session that writes" else other._session
+        with session.connection() as connection:
+            connection.execute("BEGIN")
+            connection.execute("SELECT FROM coldstream_meta FOR UPDATE")
+            connection.execute("UPDATE coldstream_writer SET beat = beat + 1")
+            epoch, until = store.epoch, time.monotonic() + 10.0
+            ended = False
+            while not ended and time.monotonic() < until:
+                with suppress(StoreUnavailable):
+                    ended = sharing.unseat(epoch)
+            assert ended
+            connection.close()
+        assert sharing.look().epoch == epoch + 1
 
 
 def test_who_looks_cannot_write(url: str, store: PostgresStore) -> None:
