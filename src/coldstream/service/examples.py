@@ -141,5 +141,5 @@ EXAMPLES: dict[str, Example] = {
             "lag": {"lines": 0, "milliseconds": 0.0},
         },
     ),
-    "ready": Example(None, {"position": 5, "role": "writer"}),
+    "ready": Example(None, {"position": 5}),
 }

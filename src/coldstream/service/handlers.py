@@ -332,7 +332,7 @@ def health(service: Service, _: None, __: str) -> health_messages.Health:
 def ready(service: Service, _: None, __: str) -> health_messages.Ready:
     """Whether the service answers: recovered, compiled, and not about to stop."""
     service.check_stays()
-    return health_messages.Ready(service.learner.position, service.current.role.value)
+    return health_messages.Ready(service.learner.position)
 
 
 def _lag(own: Lag) -> health_messages.LogLag:

@@ -54,5 +54,3 @@ class Ready(Struct, frozen=True):
 
     position: int
     """The last line of the log that is learned."""
-    role: str
-    """`writer`, or `follower`."""
