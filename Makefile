@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # Data sets live outside the repository; tests that need one say so when it is missing.
 export COLDSTREAM_DATA ?= $(abspath ../shared/data)
 
-.PHONY: run test torture soak postgres chromium screenshots check lint types layers bench mutants paper results lock clean
+.PHONY: run test torture soak postgres haproxy chromium screenshots check lint types layers bench mutants paper results lock clean
 .DEFAULT_GOAL := help
 
 help:  ## What there is to make
@@ -25,10 +25,13 @@ run: $(READY)  ## Watch it learn: the service, a simulated audience whose taste 
 postgres:  # a server for the tests, where there is none
 	@sh tests/install_postgres.sh
 
+haproxy:  # a proxy for the tests, where there is none
+	@sh tests/install_haproxy.sh
+
 chromium:  # a browser for the tests and the screenshots, where there is none
 	@sh tests/install_chromium.sh
 
-test: $(READY) postgres chromium  ## All tests, doctests of the documentation included
+test: $(READY) postgres haproxy chromium  ## All tests, doctests of the documentation included
 	$(BIN)/python -m pytest --numprocesses=auto --dist=worksteal --durations=30 --durations-min=5
 
 lint: $(READY)
@@ -43,14 +46,15 @@ layers: $(READY)
 
 check: lint types layers test  ## Everything a change has to pass: ruff, mypy, import layers, doctests, tests
 
-bench: $(READY)  ## Measure speed and memory; ratios are taken within one run
+bench: $(READY) postgres  ## Measure speed and memory; ratios are taken within one run
 	@$(BIN)/python benchmarks/core.py
 	@$(BIN)/python benchmarks/growth.py
 	@$(BIN)/python benchmarks/snapshots.py
 	@$(BIN)/python benchmarks/service.py
 	@$(BIN)/python benchmarks/upkeep.py
+	@$(BIN)/python benchmarks/replicas.py
 
-torture: $(READY) postgres  ## A thousand kills on both stores, 200 while snapshots are written, and 100,000 odd requests: an hour, not part of the tests
+torture: $(READY) postgres  ## A thousand kills on both stores, 200 while snapshots are written, 100 failovers, and 100,000 odd requests: an hour and a half, not part of the tests
 	@$(BIN)/python tests/torture
 
 EVENTS ?= 10000000

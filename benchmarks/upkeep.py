@@ -17,9 +17,10 @@ from pathlib import Path
 
 from coldstream import Category, Id, Schema
 from coldstream.config import Hyperparameters
+from coldstream.runtime.limits import WriterLimits
 from coldstream.runtime.records import Interaction, ItemPut, Record, UserPut
 from coldstream.runtime.recovery import RequestedModel, recovered
-from coldstream.runtime.writer import Writer, WriterLimits
+from coldstream.runtime.writer import Writer
 from coldstream.storage.sqlite import SqliteStore
 
 SCHEMA = Schema(user=[Id(), Category("country")], item=[Id(), Category("brand")], context=[Category("device")])

@@ -18,6 +18,9 @@ REMEDY = "install Debian's package postgresql (as root, `make postgres` does), o
 class PostgresServer:
     """A server that can be stopped and started again. It syncs to disk like a real one."""
 
+    addresses = "127.0.0.1"
+    """Where it listens, joined by commas."""
+
     def __init__(self) -> None:
         self._bin = binaries()
         self._folder = Path(tempfile.mkdtemp(prefix="coldstream-postgres-", dir="/tmp"))
@@ -50,7 +53,7 @@ class PostgresServer:
     def start(self) -> None:
         """Start it; after a stop, on the port that it had."""
         self._port = getattr(self, "_port", None) or free_port()
-        settings = f"-c listen_addresses=127.0.0.1 -c port={self._port} -c unix_socket_directories={self._folder}"
+        settings = f"-c listen_addresses={self.addresses} -c port={self._port} -c unix_socket_directories={self._folder}"
         settings += " -c max_connections=30 -c shared_buffers=32MB"
         self._run("pg_ctl", "-w", "-t", "60", "-D", self._data, "-l", str(self._folder / "log"), "-o", settings, "start")
 

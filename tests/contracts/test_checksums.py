@@ -181,7 +181,7 @@ def old(url: str) -> str:
 
 
 def test_a_log_without_checksums_gets_them(old: str) -> None:
-    with pytest.raises(InvalidInput, match="has format 1, this release reads 3; start the service once"):
+    with pytest.raises(InvalidInput, match=r"has format 1, this release reads [34]; start the service once"):
         stores.inspected(old)
     for _ in range(2):
         with closing(stores.opened(old)) as store:

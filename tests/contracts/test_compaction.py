@@ -261,7 +261,7 @@ def test_a_log_that_no_release_could_cut_off_is_taken_over(url: str) -> None:
         appended(store, [LogLine(b"1", "ann", "a"), LogLine(b"2"), LogLine(b"3")])
         store.purge({"ann": 1}, 2)
     _made_format_2(url)
-    with pytest.raises(InvalidInput, match="has format 2, this release reads 3; start the service once"):
+    with pytest.raises(InvalidInput, match=r"has format 2, this release reads [34]; start the service once"):
         stores.inspected(url)
     for last in (3, 4):
         with closing(stores.opened(url)) as store:
@@ -287,7 +287,7 @@ def _made_format_2(url: str) -> None:
         return
     with psycopg.connect(url) as connection:
         (found,) = connection.execute("SELECT base, last, checksum FROM coldstream_meta")
-        connection.execute("DROP TABLE coldstream_mark, coldstream_kept")
-        connection.execute("ALTER TABLE coldstream_meta DROP cut")
+        connection.execute("DROP TABLE coldstream_mark, coldstream_kept, coldstream_writer")
+        connection.execute("ALTER TABLE coldstream_meta DROP cut, DROP epoch")
         seal = sealed_without_cut(Bounds(*found))
         connection.execute("UPDATE coldstream_meta SET version = 2, seal = %s", (seal,))

@@ -19,10 +19,11 @@ from coldstream.runtime import writer as module
 from coldstream.runtime.claims import FEW, Claims, claimed
 from coldstream.runtime.erasure import UnclaimedValues
 from coldstream.runtime.learner import Learner
+from coldstream.runtime.limits import WriterLimits
 from coldstream.runtime.records import Interaction, ItemPut, Record, UserPut
 from coldstream.runtime.recovery import RequestedModel, recovered
 from coldstream.runtime.verification import verified
-from coldstream.runtime.writer import Writer, WriterLimits
+from coldstream.runtime.writer import Writer
 from coldstream.storage import stores
 from coldstream.storage.store import LogLine, Store
 from conftest import bits

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
 from email.message import Message
 from http.client import HTTPConnection, HTTPException
@@ -58,14 +58,16 @@ class Answer(NamedTuple):
 class Client:
     """One connection that is kept, and made again after it broke."""
 
-    def __init__(self, port: int) -> None:
-        self._connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+    def __init__(self, port: int, timeout: float = PATIENCE, host: str = "127.0.0.1", key: str | None = None) -> None:
+        self._connection = HTTPConnection(host, port, timeout=timeout)
+        self._always = {} if key is None else {"Authorization": f"Bearer {key}"}
 
-    def ask(self, method: str, path: str, body: object = None) -> Answer:
+    def ask(self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None) -> Answer:
         """The answer to one request; raises `Gone` if there is none."""
         content = None if body is None else json.dumps(body).encode()
+        given = {**self._always, **({"Content-Type": "application/json"} if content else {}), **(headers or {})}
         try:
-            self._connection.request(method, path, content, {"Content-Type": "application/json"} if content else {})
+            self._connection.request(method, path, content, given)
             response = self._connection.getresponse()
             text = response.read()
         except (OSError, HTTPException) as error:

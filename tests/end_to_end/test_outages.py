@@ -166,12 +166,16 @@ def test_a_stop_under_load_finishes_what_was_accepted(home: Home, customers: lis
     assert home.lines() == lines
 
 
-def test_a_second_server_on_one_store_refuses_and_the_first_goes_on(home: Home, customers: list[Customer]) -> None:
+def test_a_second_server_on_one_folder_refuses_and_the_first_goes_on(
+    request: pytest.FixtureRequest, tmp_path: Path, customers: list[Customer]
+) -> None:
+    home = homes(request, SQLITE, tmp_path)
     with home.serve() as first:
         first.ready()
         with home.serve() as second:
             assert second.ended() == 2
-            assert "another process writes" in second.said() or f"in use by process {first.pid}" in second.said()
+            assert f"in use by process {first.pid}, and SQLite cannot be shared" in second.said()
+            assert "several processes need --store postgresql://" in second.said()
             assert "Traceback" not in second.said()
         with busy(customers, first):
             wait_for_more(lambda customer: len(customer.acknowledged), customers)

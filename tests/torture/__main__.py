@@ -1,7 +1,7 @@
 """What takes longer than a test: a thousand kills on both stores, fifty each while old lines are deleted and while a backup
-is written, and a hundred thousand requests that nobody should send.
+is written, a hundred failovers between replicas, and a hundred thousand requests that nobody should send.
 
-python tests/torture [--kills 1000] [--writing 50] [--upkeep 50] [--requests 100000] [--seed 1]
+python tests/torture [--kills 1000] [--writing 50] [--upkeep 50] [--failovers 100] [--requests 100000] [--seed 1]
 """
 
 import argparse
@@ -11,6 +11,8 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "end_to_end"), str(HERE.parent / "contracts")]
 
+from failovers import failovers  # noqa: E402
+from failovers import summary as failovers_summary  # noqa: E402
 from fuzz import fuzz  # noqa: E402
 from kills import Survived, campaign, while_writing  # noqa: E402
 from served import POSTGRES, SQLITE  # noqa: E402
@@ -28,6 +30,10 @@ def main() -> None:
     )
     parser.add_argument(
         "--upkeep", type=int, default=50, help="kills on each store while lines are deleted, and as many more"
+    )
+    parser.add_argument("--failovers", type=int, default=100, help="between three replicas, for four reasons; needs root")
+    parser.add_argument(
+        "--reads", type=int, default=10_000, help="trials of reading at a replica what was written at another"
     )
     parser.add_argument("--requests", type=int, default=100_000, help="that are damaged or odd")
     parser.add_argument("--seed", type=int, default=1, help="of what is drawn at random")
@@ -73,6 +79,8 @@ def main() -> None:
                     )
         finally:
             server.remove()
+    if args.failovers:
+        summary += failovers_summary(failovers(args.failovers, args.reads, args.seed, say))
     print("\n" + "\n".join(summary))
 
 

@@ -26,12 +26,17 @@ class Nursery:
         self._reader.start()
         self._wait(lambda: any("ready" in news for news in self._told))
 
-    def forked(self, arguments: tuple[object, ...], folder: Path) -> tuple[int, IO[str]]:
-        """The process id of a new service, and its log."""
+    def forked(self, arguments: tuple[object, ...], folder: Path, network: str | None = None) -> tuple[int, IO[str]]:
+        """The process id of a new service, and its log. It may live in a network namespace."""
         self._pipes += 1
         pipe = folder / f"log{self._pipes}"
         os.mkfifo(pipe)
-        order = {"arguments": [str(one) for one in arguments], "stderr": str(pipe), "folder": str(folder)}
+        order: dict[str, Any] = {
+            "arguments": [str(one) for one in arguments],
+            "stderr": str(pipe),
+            "folder": str(folder),
+            "network": network,
+        }
         births = len(self._births())
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(order) + "\n")

@@ -4,6 +4,7 @@ A start from nothing takes seconds, and a thousand of them take hours. A fork is
 as any other. Orders come as lines of JSON on standard input; births and deaths are told as lines on standard output.
 """
 
+import ctypes
 import json
 import os
 import selectors
@@ -16,6 +17,8 @@ from coldstream.cli import backup, main, serve  # what a service needs is loaded
 from coldstream.runtime import writer
 from coldstream.runtime.warming import warm_up
 from coldstream.storage import postgres_compaction, sqlite_compaction
+
+_NEW_NETWORK = 0x40000000
 
 
 def run(schema: Path) -> None:
@@ -49,8 +52,8 @@ def run(schema: Path) -> None:
                 return
 
 
-def born(arguments: list[str], stderr: str, folder: str) -> int:
-    """Fork a service that logs to a named pipe; its process id."""
+def born(arguments: list[str], stderr: str, folder: str, network: str | None = None) -> int:
+    """Fork a service that logs to a named pipe, in a network namespace of its own if one is named; its process id."""
     pid = os.fork()
     if pid:
         tell(born=pid)
@@ -59,6 +62,8 @@ def born(arguments: list[str], stderr: str, folder: str) -> int:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.environ["TMPDIR"] = folder
+        if network is not None:
+            enter(network)
         log, nothing = os.open(stderr, os.O_WRONLY), os.open(os.devnull, os.O_RDWR)
         for own, other in ((0, nothing), (1, nothing), (2, log)):
             os.dup2(other, own)
@@ -66,6 +71,14 @@ def born(arguments: list[str], stderr: str, folder: str) -> int:
         os._exit(main(arguments))
     finally:
         os._exit(70)
+
+
+def enter(network: str) -> None:
+    """Move this process into a network namespace that `ip netns` has made."""
+    namespace = os.open(f"/var/run/netns/{network}", os.O_RDONLY)
+    if ctypes.CDLL(None, use_errno=True).setns(namespace, _NEW_NETWORK):
+        raise OSError(ctypes.get_errno(), f"cannot enter {network}")
+    os.close(namespace)
 
 
 def buried() -> set[int]:

@@ -1,10 +1,12 @@
 """`coldstream verify`: replay a service's log and compare it with its snapshots."""
 
 import argparse
+import os
 import sys
 from contextlib import closing
 from typing import Any
 
+from coldstream.cli.running_replica import KEY, held_by
 from coldstream.cli.store_address import add_store, store_of
 from coldstream.errors import StoreDamaged
 from coldstream.runtime.verification import Verdict, verified
@@ -22,18 +24,26 @@ def add_to(commands: Any) -> None:
     )
     add_store(parser)
     parser.add_argument("--recent", action="store_true", help="begin at the oldest snapshot, not at the first line")
+    parser.add_argument(
+        "--replica",
+        action="append",
+        default=[],
+        metavar="URL",
+        help=f"a running service on the same store, to be compared too; its key, scope admin, in ${KEY}",
+    )
     parser.set_defaults(run=_run)
 
 
 def _run(args: argparse.Namespace) -> int:
     with closing(stores.inspected(store_of(args))) as store:
+        replicas = [held_by(url, os.environ) for url in args.replica]
         try:
-            verdict = verified(store, args.recent, _tell if sys.stderr.isatty() else lambda _: None)
+            verdict = verified(store, args.recent, _tell if sys.stderr.isatty() else lambda _: None, replicas)
         except StoreDamaged as error:
             print(f"the log is NOT whole: {error}")
             return DIFFERENT
     _show(verdict)
-    return DIFFERENT if verdict.different else 0
+    return DIFFERENT if verdict.different or any(wrong for _, wrong in verdict.held) else 0
 
 
 def _tell(done: int) -> None:
@@ -48,5 +58,10 @@ def _show(verdict: Verdict) -> None:
         print(f"snapshot {saved.number} of line {saved.position:,}: the same, bit by bit")
     for saved, reason in verdict.different:
         print(f"snapshot {saved.number} of line {saved.position:,}: NOT the same: {reason}")
+    for one, wrong in verdict.held:
+        print(
+            f"replica {one.name} at line {one.position:,}: "
+            + (f"NOT the same: {wrong}" if wrong else "the same, bit by bit")
+        )
     if not verdict.same and not verdict.different:
         print("there is no snapshot to compare with yet; the log itself can be replayed")

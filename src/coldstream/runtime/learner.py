@@ -23,12 +23,14 @@ from coldstream.runtime.records import (
     ItemRemoved,
     LogHeader,
     Record,
+    RuleChanged,
     SchemaExtended,
     UserForgotten,
     UserPut,
     ValuesReleased,
     record_of,
 )
+from coldstream.runtime.rule import LEARNING_RULE, check_rule
 from coldstream.scoring.ranking import Rank
 from coldstream.snapshot import NOT_WHAT_IT_SHOULD_BE, write_snapshot
 from coldstream.storage.store import Entry, Saved
@@ -47,6 +49,9 @@ EVALUATION = "examination"
 
 CURVES = "curves"
 """The key there of the page's curves."""
+
+RULE = "rule"
+"""The key there of the rule it was learned by; the first, where there is none."""
 
 
 LINE = "line"
@@ -71,6 +76,10 @@ class Learner:
         self.position = position
         self.line: KnownLine | None = None
         """One of the last lines that it knows, which tells of a snapshot whose it is; None where that was not found out."""
+        self.rule = LEARNING_RULE
+        """By which rule the log is learned where it has come to."""
+        self.rule_since = 0
+        """The line that said so, where it was read since the learner was begun or loaded."""
         self.curves: Callable[[], str] = str
         """The page's curves, as a text that snapshots carry. Nothing here reads it, and nothing learned depends on it."""
         self.passed_over: list[Saved] = []
@@ -84,7 +93,9 @@ class Learner:
         declared = Schema.from_document(header.schema)
         hyperparameters = Hyperparameters.from_document(header.hyperparameters)
         bounds = Bounds.none() if header.bounds is None else Bounds.from_document(header.bounds)
-        return cls(declared, Recommender(declared, hyperparameters, header.seed, bounds), LiveEvaluation(), position)
+        learner = cls(declared, Recommender(declared, hyperparameters, header.seed, bounds), LiveEvaluation(), position)
+        learner.rule = header.rule
+        return learner
 
     def test(self, interaction: Interaction) -> list[Rank] | None:
         """Where the item of an event that is about to be learned stands. Changes nothing that is learned."""
@@ -115,6 +126,9 @@ class Learner:
             case SchemaExtended():
                 self.declared = Schema.from_document(record.schema)
                 recommender.extend(self.declared)
+            case RuleChanged():
+                check_rule(record.rule)
+                self.rule, self.rule_since = record.rule, position
             case LogHeader():
                 raise StoreDamaged(f"line {position} of the log begins anew; a log begins once, at line 1")
         self.position = position
@@ -182,6 +196,7 @@ class Learner:
         own = {"position": self.position, "declared": self.declared.document(), EVALUATION: evaluated, CURVES: self.curves()}
         if self.line is not None:
             own[LINE] = list(self.line)
+        own[RULE] = self.rule
         return {**document, OWN: own}, arrays | {f"{OWN}.{name}": array for name, array in evaluated_arrays.items()}
 
     @classmethod
@@ -194,7 +209,7 @@ class Learner:
             evaluated = {name.partition(".")[2]: array for name, array in arrays.items() if name.startswith(f"{OWN}.")}
             evaluation = LiveEvaluation.from_state(own[EVALUATION], evaluated)
             learner = cls(Schema.from_document(own["declared"]), recommender, evaluation, int(own["position"]))
-            curves = str(own.get(CURVES, ""))
+            curves, learner.rule = str(own.get(CURVES, "")), int(own.get(RULE, 1))
             learner.line = KnownLine(*map(int, own[LINE])) if LINE in own else None
         except NOT_WHAT_IT_SHOULD_BE as error:
             message = f"snapshot {saved.number} was not taken by a service ({error!r}); use an older one"

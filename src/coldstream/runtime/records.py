@@ -21,12 +21,20 @@ class LogHeader(msgspec.Struct, frozen=True, tag="begin", tag_field="kind", omit
     seed: int
     bounds: dict[str, Any] | None = None
     """None in logs that were begun before there were bounds."""
+    rule: int = 1
+    """By which rule it is learned, until a line says otherwise."""
 
 
 class BoundsChanged(msgspec.Struct, frozen=True, tag="bounds", tag_field="kind"):
     """What is learned and remembered is kept within other bounds from here on."""
 
     bounds: dict[str, Any]
+
+
+class RuleChanged(msgspec.Struct, frozen=True, tag="rule", tag_field="kind"):
+    """From here on the log is learned by another rule, and no replay begins before."""
+
+    rule: int
 
 
 class SchemaExtended(msgspec.Struct, frozen=True, tag="schema", tag_field="kind"):
@@ -102,6 +110,7 @@ class Interaction(msgspec.Struct, frozen=True, tag="event", tag_field="kind", om
 Record: TypeAlias = (
     LogHeader
     | BoundsChanged
+    | RuleChanged
     | SchemaExtended
     | FieldsAdded
     | UserPut

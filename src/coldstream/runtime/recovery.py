@@ -8,10 +8,19 @@ from typing import Any, NamedTuple
 
 from coldstream.bounds import Bounds
 from coldstream.config import Hyperparameters
-from coldstream.errors import Interrupted, InvalidInput, InvalidSchema, InvalidSnapshot, StoreDamaged, shown
+from coldstream.errors import (
+    Interrupted,
+    InvalidInput,
+    InvalidSchema,
+    InvalidSnapshot,
+    StoreDamaged,
+    StoreUnavailable,
+    shown,
+)
 from coldstream.features.schema import SIDES, Schema
 from coldstream.runtime.learner import Learner
-from coldstream.runtime.records import BoundsChanged, LogHeader, Record, SchemaExtended, line, record_of
+from coldstream.runtime.records import BoundsChanged, LogHeader, Record, RuleChanged, SchemaExtended, line, record_of
+from coldstream.runtime.rule import LEARNING_RULE, check_rule
 from coldstream.storage.store import Entry, Saved, Store
 from coldstream.storage.view import View
 
@@ -45,12 +54,36 @@ def recovered(store: Store, requested: RequestedModel, unwanted: Callable[[], bo
         _begin(store, requested)
     started = perf_counter()
     learner = newest(store)
+    _replay(store, learner, unwanted, started)
+    check_requested(requested, learner)
+    take_up(store, requested, learner)
+    return learner
+
+
+def followed(store: View, requested: RequestedModel, unwanted: Callable[[], bool] = lambda: False) -> Learner:
+    """The learner that a store leads to which another process writes to. Fields that are requested have to wait.
+
+    Raises `StoreUnavailable` where the log cannot be followed yet or where lines were deleted meanwhile: try again.
+    """
+    _refuse_ahead(store)
+    started = perf_counter()
+    learner = newest(store)
+    check_rule(learner.rule)
+    first = learner.position
+    _replay(store, learner, unwanted, started)
+    if store.base() > first:
+        raise StoreUnavailable(f"lines up to {store.base()} were erased or deleted while they were read; try again")
+    if learner.rule_since > first:
+        raise StoreUnavailable(f"the rule was changed at line {learner.rule_since}, and no snapshot knows it yet; try again")
+    check_requested(requested, learner)
+    return learner
+
+
+def _replay(store: View, learner: Learner, unwanted: Callable[[], bool], started: float) -> None:
     first = learner.position
     lines = learner.replay(_while_wanted(store.read(first), unwanted))
     seconds = round(perf_counter() - started, 3)
     log.info("recovered", extra={"snapshot": first, "replayed": lines, "position": learner.position, "seconds": seconds})
-    _follow(store, requested, learner)
-    return learner
 
 
 def _refuse_ahead(store: View) -> None:
@@ -147,13 +180,15 @@ def _begin(store: Store, requested: RequestedModel) -> None:
         raise InvalidInput("the store is empty, and schema is not set; give --schema FILE.toml to begin")
     hyperparameters = Hyperparameters() if requested.hyperparameters is None else requested.hyperparameters
     bounds = Bounds().with_(**requested.bounds)
-    header = LogHeader(requested.schema.document(), hyperparameters.document(), requested.seed or 0, bounds.document())
+    header = LogHeader(
+        requested.schema.document(), hyperparameters.document(), requested.seed or 0, bounds.document(), LEARNING_RULE
+    )
     Learner.begun(header, 1)  # what cannot be built is refused before it is written down
     store.append([line(header)], 0)
 
 
-def _follow(store: Store, requested: RequestedModel, learner: Learner) -> None:
-    """Refuse a model that contradicts what was learned, and take up fields that it adds."""
+def check_requested(requested: RequestedModel, learner: Learner) -> None:
+    """Refuse a model that contradicts what was learned."""
     recommender = learner.recommender
     if requested.hyperparameters is not None:
         _require_same("hyperparameter ", recommender.hyperparameters.document(), requested.hyperparameters.document())
@@ -162,6 +197,16 @@ def _follow(store: Store, requested: RequestedModel, learner: Learner) -> None:
     if requested.schema is not None and requested.schema != learner.declared:
         _refuse_removed(learner.declared, requested.schema)
         recommender.check_extension(requested.schema)
+
+
+def take_up(store: Store, requested: RequestedModel, learner: Learner) -> None:
+    """Write down what is requested in addition: another rule, more fields, other bounds."""
+    recommender = learner.recommender
+    if learner.rule < LEARNING_RULE:
+        _write(store, learner, RuleChanged(LEARNING_RULE))
+        log.info("the rule was changed", extra={"position": learner.position, "rule": LEARNING_RULE})
+    check_rule(learner.rule)
+    if requested.schema is not None and requested.schema != learner.declared:
         _write(store, learner, SchemaExtended(requested.schema.document()))
         log.info("the schema was extended", extra={"position": learner.position})
     # A log that was begun before there were bounds gets those of a new one.

@@ -5,6 +5,7 @@ A fork of the process writes them, which sees what is known at one moment: nobod
 
 import asyncio
 import logging
+import os
 import shutil
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
@@ -17,7 +18,7 @@ from coldstream.runtime.chain import Chain
 from coldstream.runtime.cut import Cut, WrittenFile
 from coldstream.runtime.fork import LONGEST
 from coldstream.runtime.learner import KnownLine, Learner
-from coldstream.storage.store import Saved, Store
+from coldstream.storage.store import Saved, SnapshotStore
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +53,7 @@ class InStore(Protocol):
 class Snapshots:
     """Takes one at a time, while others go on reading and learning: only the fork makes them wait."""
 
-    def __init__(self, store: Store, in_store: InStore, folder: Path) -> None:
+    def __init__(self, store: SnapshotStore, in_store: InStore, folder: Path) -> None:
         self.newest: Saved | None = None
         self.pause = 0.0
         """Seconds for which the last one held everybody up."""
@@ -70,9 +71,16 @@ class Snapshots:
         The next increment builds on what the learner was loaded from.
         """
         for left in self._folder.glob(".*taking.snapshot*"):
-            left.unlink()
+            if not _is_being_written(left):
+                left.unlink(missing_ok=True)
         self._useless, self._chain, learner.chain = learner.passed_over, learner.chain, None
         self.newest = next(iter(await self._whole()), None)
+
+    async def look_again(self) -> None:
+        """Find out whether another process has taken one since."""
+        newest = next(iter(await self._whole()), None)
+        if newest != self.newest:
+            self.newest, self._taken = newest, monotonic()
 
     @property
     def seconds_ago(self) -> float:
@@ -92,7 +100,7 @@ class Snapshots:
     def begin_if_due(self, learner: Learner, lines: int, seconds: float) -> None:
         """Begin a snapshot in the background after so many lines, or after so long if there was any; 0 is never."""
         behind = learner.position - (0 if self.newest is None else self.newest.position)
-        due = (lines and behind >= lines) or (seconds and behind and monotonic() - self._taken >= seconds)
+        due = (lines and behind >= lines) or (seconds and behind > 0 and monotonic() - self._taken >= seconds)
         if due and self._background is None and monotonic() >= self._not_before:
             self._background = asyncio.create_task(self._try_to_take(learner))
 
@@ -102,14 +110,13 @@ class Snapshots:
         Two full ones are taken, because all before go, and one alone could be damaged.
         """
         async with self._lock:
-            before = await self._in_store(self._store.snapshots)
             written = await self._written(learner, None, LONGEST)
             try:
-                for one in (await self._copied(written), written):
-                    await self._save(one, None)
+                own = [await self._save(one, None) for one in (await self._copied(written), written)]
             finally:
                 written.file.unlink(missing_ok=True)  # no copy that nobody knows of may stay
-            await self._discard(before)
+            there = await self._in_store(self._store.snapshots)  # a follower may have saved one until now
+            await self._discard(one for one in there if one.number < own[-1].number and one not in own)
             return written.position
 
     async def oldest_kept(self) -> int:
@@ -118,6 +125,13 @@ class Snapshots:
         if self._chain is None or all(one.number >= self._chain.full.number for one in whole):
             return 0
         return min(one.position for one in whole)
+
+    async def give_up(self) -> None:
+        """Give up the one that is being taken."""
+        if self._cut is not None:
+            self._cut.end()
+        if self._background is not None:
+            await self._background
 
     async def finish(self, learner: Learner) -> None:
         """The last one, if anything was learned since the newest and if it does not take long."""
@@ -201,6 +215,12 @@ class Snapshots:
             more = chain.increments + 1, chain.full_bytes, chain.increment_bytes + size
             self._chain = Chain(chain.full, saved, known, *more)
         return saved
+
+
+def _is_being_written(file: Path) -> bool:
+    """Whether another process that is alive writes a file: several may have one folder."""
+    pid = next((part for part in file.name.split("-") if part.isdigit()), "")
+    return bool(pid) and int(pid) != os.getpid() and os.path.exists(f"/proc/{pid}")
 
 
 def _goes_on(chain: Chain, there: Sequence[Saved]) -> bool:

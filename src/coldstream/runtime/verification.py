@@ -1,12 +1,13 @@
 """Whether a store keeps its word: the log is replayed, and every snapshot on the way must be the same, bit by bit."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from coldstream.errors import InvalidSnapshot, StoreUnavailable
 from coldstream.increments import State
 from coldstream.runtime.chain import read_chain
+from coldstream.runtime.fingerprint import digest
 from coldstream.runtime.learner import OWN, Learner
 from coldstream.runtime.records import record_of
 from coldstream.runtime.recovery import at_the_beginning, loaded
@@ -14,6 +15,14 @@ from coldstream.storage.store import Entry, Saved
 from coldstream.storage.view import View
 
 LINES_BETWEEN_ADVANCES = 1000
+
+
+class Held(NamedTuple):
+    """What a running replica says that it holds."""
+
+    name: str
+    position: int
+    digest: str
 
 
 class Verdict(NamedTuple):
@@ -30,12 +39,14 @@ class Verdict(NamedTuple):
     """The last line of those that were deleted because they were old: only what is behind it could be looked at."""
     different: list[tuple[Saved, str]]
     """Those that it did not lead to, or that cannot be read, and why."""
+    held: list[tuple[Held, str]]
+    """Replicas that were compared, and what is wrong with each; nothing, where all bits are the same."""
 
 
-def verified(store: View, recent: bool, advance: Callable[[int], None]) -> Verdict:
+def verified(store: View, recent: bool, advance: Callable[[int], None], replicas: Sequence[Held] = ()) -> Verdict:
     """Replay the log from its oldest base, or if only the recent part matters from the oldest snapshot, and compare.
 
-    `advance` hears now and then how many lines are done.
+    `advance` hears now and then how many lines are done. Replicas are compared that were asked before.
     """
     # By position: of two writers, the one that knows less may have taken the later snapshot.
     waiting = sorted(store.snapshots(), key=lambda saved: (saved.position, saved.number))
@@ -44,6 +55,7 @@ def verified(store: View, recent: bool, advance: Callable[[int], None]) -> Verdi
     if learner is None:
         learner = at_the_beginning(store)
     base, replayed, same = learner.position, 0, list[Saved]()
+    asked, held = sorted(replicas, key=lambda one: one.position), list[tuple[Held, str]]()
 
     def compare(before: float) -> None:
         while waiting and waiting[0].position < before:
@@ -53,6 +65,9 @@ def verified(store: View, recent: bool, advance: Callable[[int], None]) -> Verdi
                 different.append((saved, reason))
             else:
                 same.append(saved)
+        while asked and asked[0].position < before:
+            one = asked.pop(0)
+            held.append((one, _disagreement_of(one, learner, base)))
 
     store.check()
     # Where people were erased, nothing before the base is replayed, and yet no line may be missing or changed.
@@ -67,7 +82,7 @@ def verified(store: View, recent: bool, advance: Callable[[int], None]) -> Verdi
         raise StoreUnavailable("people were erased or lines deleted meanwhile, so the replay missed lines; run it again")
     kept = store.snapshots()  # the service may have replaced some meanwhile, which is no fault of theirs
     told = [found for found in different if found[0] in kept]
-    return Verdict(base, learner.position, replayed, same, store.cut(), told)
+    return Verdict(base, learner.position, replayed, same, store.cut(), told, held)
 
 
 def difference(state: State, other: State) -> str:
@@ -101,6 +116,12 @@ def _disagreement(store: View, saved: Saved, learner: Learner) -> str:
     except InvalidSnapshot as error:
         return str(error)
     return f"the replay led to another {differs}" if differs else ""
+
+
+def _disagreement_of(one: Held, learner: Learner, base: int) -> str:
+    if one.position < base:
+        return f"the replay begins at line {base}, behind it; ask it again when it has caught up"
+    return "" if digest(learner.state()) == one.digest else "the replay led to other bits"
 
 
 def _watched(entries: Iterable[Entry], advance: Callable[[int], None]) -> Iterator[Entry]:

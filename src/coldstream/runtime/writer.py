@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from time import monotonic, perf_counter, time
+from time import monotonic, time
 from typing import TypeVar
 
 from coldstream.errors import ColdstreamError, StoreDamaged, StoreInUse, StoreMovedOn, StoreUnavailable
@@ -21,12 +21,14 @@ from coldstream.runtime.checks import Checks, Refused, together
 from coldstream.runtime.compaction import Compaction
 from coldstream.runtime.erasures import Erasures, Pending
 from coldstream.runtime.learner import Learner
+from coldstream.runtime.limits import WriterLimits
+from coldstream.runtime.live_learning import LiveLearning
 from coldstream.runtime.log_reading import LogReading
-from coldstream.runtime.records import Interaction, Record, UserForgotten, ValuesReleased, line
+from coldstream.runtime.progress import Progress
+from coldstream.runtime.records import Record, UserForgotten, ValuesReleased, line
+from coldstream.runtime.roles import Lag, NotTheWriter, Role
 from coldstream.runtime.snapshots import NOT_NOW, Snapshots
-from coldstream.runtime.time_budget import TimeBudget
 from coldstream.runtime.upkeep import Upkeep
-from coldstream.scoring.ranking import Rank
 from coldstream.storage.store import LogLine, Saved, Store
 
 log = logging.getLogger(__name__)
@@ -34,14 +36,10 @@ log = logging.getLogger(__name__)
 LONGEST_GROUP = 2000
 """Lines in one commit: enough to share the price of a sync, few enough to be learned in the time a client waits."""
 
-SLICE = 0.001
-"""Seconds of learning after which others get their turn."""
-
-LONGEST_PIECE = 16
-"""Records that are learned in one go: enough to share the price of a call, few enough for a slice."""
-
 TIDY_EVERY = 1.0
 """Seconds."""
+
+NOT_HERE = "this process does not write any more; send the same to the one that does"
 
 FAILED = "the service has failed and stops; what was written may be learned when it is back"
 
@@ -60,24 +58,6 @@ class Overtaken(ColdstreamError):
     """Another process wrote to the log what cannot be learned behind what is known."""
 
 
-@dataclass(frozen=True, slots=True)
-class WriterLimits:
-    """How much may wait, how much time the live evaluation may take, and when snapshots are due."""
-
-    pending: int = 20_000
-    """Records that may wait."""
-    evaluation_share: float = 0.25
-    """The share of the time that may go into ranking before learning."""
-    snapshot_lines: int = 100_000
-    snapshot_seconds: float = 900.0
-    erase_seconds: float = 600.0
-    """How long those who are forgotten wait for others, before all of them are erased from the store together."""
-    retain_seconds: float = 0.0
-    """How long lines are kept; 0 is for ever."""
-    disk_bytes: int = 0
-    """How much the store may take; 0 is any size."""
-
-
 @dataclass(slots=True, eq=False)
 class _Call:
     """Records that are taken together or not at all, and whoever waits for their positions."""
@@ -89,7 +69,17 @@ class _Call:
 class Writer:
     """Takes records, in order, one group after the other."""
 
-    def __init__(self, store: Store, learner: Learner, limits: WriterLimits, folder: Path) -> None:
+    role = Role.WRITER
+
+    def __init__(
+        self,
+        store: Store,
+        learner: Learner,
+        limits: WriterLimits,
+        folder: Path,
+        progress: Progress | None = None,
+        lost: Callable[[], None] | None = None,
+    ) -> None:
         self.learner = learner
         self.commits = 0
         """Groups that were made durable."""
@@ -97,6 +87,8 @@ class Writer:
         """What ended the writer, where it was not asked to end."""
         self.waiting = 0
         """Records that were accepted and not taken yet."""
+        self.followed = False
+        """Whether a follower takes the snapshots: then one is due here only if it is twice as late as it should be."""
         self.snapshots = Snapshots(store, self._in_store, folder)
         self.erasures = Erasures(store, self._in_store, self.snapshots, time)
         self.compaction = Compaction(store, self._in_store, self.snapshots, time, limits.retain_seconds, limits.disk_bytes)
@@ -112,7 +104,11 @@ class Writer:
         self._behind = False
         self._damage: StoreDamaged | None = None
         self._tidied = monotonic()
-        self._evaluation_budget = TimeBudget(limits.evaluation_share)
+        self._progress = progress or Progress()
+        self._learning = LiveLearning(learner, limits.evaluation_share, self._progress)
+        self.resigned = False
+        """Whether it takes nothing more, because another process does."""
+        self._tell_lost, self._lost = lost, False
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -120,12 +116,19 @@ class Writer:
         """Whether the last that was asked of the store was done."""
         return not self._behind
 
+    @property
+    def lag(self) -> Lag:
+        """None."""
+        return Lag(0, 0.0)
+
     # What others ask for
 
     async def write(self, records: Sequence[Record]) -> list[int | None]:
         """Take records, all or none. When it returns, they are durable and learned; None is one the log had already."""
         if not records:
             return []
+        if self.resigned:
+            raise NotTheWriter(NOT_HERE)
         if self._stopping:
             raise Stopping("the service is stopping; try again when it is back")
         if self.waiting and self.waiting + len(records) > self._limits.pending:
@@ -157,6 +160,8 @@ class Writer:
         """Begin to take records. `failed` hears of the end where nobody asked for it."""
         await self.snapshots.look(self.learner)
         await self.erasures.look()
+        if self.learner.rule_since:
+            await self._begin_rule()
         self._task = asyncio.create_task(self._run(failed))
 
     async def stop(self) -> None:
@@ -177,15 +182,45 @@ class Writer:
             await self._in_store(self._store.close)
             self._thread.shutdown()
 
+    async def hand_over(self) -> None:
+        """Finish what was accepted, and give the store back, so that another can write; what comes now raises."""
+        await self._leave()
+        for call in self._calls:
+            _answer(call, NotTheWriter(NOT_HERE))
+
+    async def resign(self) -> None:
+        """Give the store back where another has the right to write. What was accepted and not written raises."""
+        self._lost = True
+        await self.hand_over()
+
+    async def _leave(self) -> None:
+        self._stopping = self.resigned = True
+        self._wake.set()
+        await self.snapshots.give_up()
+        await self._upkeep.end()
+        if self._task is not None:
+            await self._task
+        await self._in_store(self._store.close)
+        self._thread.shutdown()
+
+    async def _begin_rule(self) -> None:
+        """Let all begin behind the line where the rule was changed: what comes before leads elsewhere by another rule."""
+        position = await self.snapshots.replace(self.learner)
+        await self._in_store(lambda: self._store.purge({}, position))
+        self.learner.rule_since = 0
+
     async def _run(self, failed: Callable[[], None]) -> None:
         try:
-            while self._calls or not self._stopping:
+            while (self._calls or not self._stopping) and not self._lost:
                 if not self._calls:
                     await self._sleep()
                 if self._damage is not None:
                     raise self._damage
                 await self._tidy()
                 await self._take()
+            if self._lost and not self.resigned and self._tell_lost is not None:
+                log.warning("another process has the right to write", extra={"position": self.learner.position})
+                self._tell_lost()
         except Exception as error:
             # What is known may be half of a record ahead of the log: only a restart, which replays it, is sure to be right.
             self.failed, self._stopping = error, True
@@ -205,7 +240,8 @@ class Writer:
             self._tidied = monotonic()
             if not self._behind or await self._caught_up():
                 self._upkeep.begin_if_due(self.learner)
-        self.snapshots.begin_if_due(self.learner, self._limits.snapshot_lines, self._limits.snapshot_seconds)
+        late = 2 if self.followed else 1
+        self.snapshots.begin_if_due(self.learner, late * self._limits.snapshot_lines, late * self._limits.snapshot_seconds)
 
     # One group
 
@@ -231,6 +267,9 @@ class Writer:
             self._put_back()
             return
         except (StoreUnavailable, StoreInUse) as error:
+            if self._lost and (not lines or isinstance(error, StoreInUse)):  # for sure nothing of it was written
+                self._put_back()
+                return
             log.warning("the store did not take what was written", extra={"reason": str(error), "records": len(lines)})
             for call in self._group:
                 _answer(call, error)
@@ -289,6 +328,9 @@ class Writer:
             base = await self._in_store(self._store.base)
         except (StoreUnavailable, StoreInUse):
             return False
+        if base > self.learner.position and self._tell_lost is not None:
+            self._lost = True  # a follower begins anew, from a snapshot
+            return False
         if base > self.learner.position:
             message = (
                 f"another process erased or deleted lines of the log up to line {base}, and this one knows it up to line"
@@ -296,44 +338,30 @@ class Writer:
             raise Overtaken(f"{message} {self.learner.position}; restart the service, which begins behind them")
         found = self.learner.replay(entries)
         self._behind = False
+        self._progress.reached(self.learner.position)
         log.info("the store works again", extra={"position": self.learner.position, "found": found})
         return True
 
     async def _learn(self, positions: list[int | None]) -> None:
-        given, since = iter(positions), perf_counter()
+        given = iter(positions)
+        self._learning.begin()
         for call in self._group:
             own = list(islice(given, len(call.records)))
-            unranked = list[tuple[int, Record]]()  # those that nothing has to be asked before, learned in one go
-            for record, position in zip(call.records, own, strict=True):
-                if position is not None:
-                    if isinstance(record, Interaction) and self._evaluation_budget.left():
-                        self.learner.apply_all(unranked)
-                        unranked.clear()
-                        self.learner.apply(position, record, self._ranks(record))
-                    else:
-                        unranked.append((position, record))
-                    if isinstance(record, UserForgotten):
-                        self.erasures.pending[record.id] = Pending(position, record.time)
-                if len(unranked) == LONGEST_PIECE or perf_counter() - since > SLICE:
-                    self.learner.apply_all(unranked)
-                    unranked.clear()
-                    if perf_counter() - since > SLICE:
-                        await asyncio.sleep(0)
-                        since = perf_counter()
-            self.learner.apply_all(unranked)
+            new = [(position, record) for position, record in zip(own, call.records, strict=True) if position is not None]
+            await self._learning.learn(new)
+            for position, record in new:
+                if isinstance(record, UserForgotten):
+                    self.erasures.pending[record.id] = Pending(position, record.time)
             _answer(call, own)
-
-    def _ranks(self, interaction: Interaction) -> list[Rank] | None:
-        started = perf_counter()
-        ranks = self.learner.test(interaction)
-        self._evaluation_budget.spend(perf_counter() - started)
-        return ranks
 
     async def _in_store(self, action: Callable[[], Answer]) -> Answer:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, action)
-        except NOT_NOW:
+        except NOT_NOW as error:
             self._behind = True  # whatever failed: the right to write may have been lost with it, and others may have had it
+            if isinstance(error, StoreInUse) and self._tell_lost is not None:
+                self._lost = True
+                self._wake.set()
             raise
         except StoreDamaged as error:
             self._damage = error  # whoever asked, nothing may be written any more

@@ -13,6 +13,8 @@ import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
 from coldstream.errors import ColdstreamError, shown
+from coldstream.runtime.roles import NotTheWriter
+from coldstream.service.forwarding import ELSEWHERE, HOP, PASSED_BACK, Forwarded
 from coldstream.service.gate import Gate
 from coldstream.service.messages import Nothing
 from coldstream.service.problems import CONTENT_TYPE, Problem, problem_of, undecodable, unqueryable
@@ -31,6 +33,9 @@ _ALWAYS: Headers = ((b"cache-control", b"no-store"), (b"cross-origin-resource-po
 
 _ONCE = (b"host", b"authorization", b"content-type", b"content-length", b"origin", b"sec-fetch-site")
 """Headers that decide something: of two, a proxy in front of us may go by the other one."""
+
+AFTER = b"coldstream-after"
+"""The header that asks for an answer which knows a line of the log; some calls take it in their body too."""
 
 _MOST_PAIRS = 16
 """In a query: no call has half as many parameters."""
@@ -53,13 +58,17 @@ class Endpoint:
         self._kind = _TEXT if route.gives is bytes else _JSON
         self._most = service.settings.body_bytes
         self._logged = service.settings.access_log
+        self._passes_on = route.writes and service.forwarder is not None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = perf_counter()
         status, kind, more = 200, self._kind, _NO_HEADERS
         try:
             answer = await self._answer(scope, receive)
-            body = _encode(answer) if kind is _JSON else answer
+            if type(answer) is Forwarded:
+                status, kind, body, more = _passed_back(answer)
+            else:
+                body = _encode(answer) if kind is _JSON else answer
         except Problem as problem:
             status, kind, body, more = _as_response(problem)
         except ColdstreamError as error:
@@ -67,6 +76,8 @@ class Endpoint:
         except Exception:
             log.exception("a request failed", extra={"call": f"{self._route.method} {self._route.path}"})
             status, kind, body, more = _as_response(Problem(500, "this should not happen; the log of the service says more"))
+        if self._service.leaving:
+            more = (*more, (b"connection", b"close"))
         await respond(send, status, kind, body, more)
         seconds = perf_counter() - started
         self._metrics.observe(status, seconds)
@@ -80,13 +91,34 @@ class Endpoint:
             _check_once(scope["headers"])
         if self._route.scope is not None:
             self._gate.admit(scope, headers, self._route.scope)
+        if AFTER in headers:
+            await self._service.known_up_to(_position(headers[AFTER]))
         name = self._name(scope) if self._named else ""
         if self._query is not None:
             given = _queried(self._query, scope["query_string"])
         else:
-            given = None if self._decoder is None else self._decoded(await self._body(headers, receive) or self._empty)
+            body = b"" if self._decoder is None else await self._body(headers, receive) or self._empty
+            if self._passes_on:
+                return await self._done_by_the_writer(scope, headers, body, name)
+            given = None if self._decoder is None else self._decoded(body)
         answer = self._handler(self._service, given, name)
         return await answer if self._waits else answer
+
+    async def _done_by_the_writer(self, scope: Scope, headers: Mapping[bytes, bytes], body: bytes, name: str) -> Any:
+        """What is written: done here, where this is the writer, or passed on to it."""
+        forwarder = self._service.forwarder
+        assert forwarder is not None
+        answer: Any = None
+        while answer is None:
+            try:
+                self._service.writer  # noqa: B018  # it raises where another is it
+                return await self._handler(self._service, None if self._decoder is None else self._decoded(body), name)
+            except NotTheWriter as error:
+                if HOP in headers:
+                    elsewhere = {ELSEWHERE.decode(): "1"}
+                    raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, str(error), None, elsewhere) from error
+            answer = await forwarder.forward(scope["method"], scope["raw_path"].partition(b"?")[0], headers, body)
+        return answer
 
     def _decoded(self, body: bytes) -> Any:
         assert self._decoder is not None
@@ -170,6 +202,14 @@ def _queried(kind: Any, query: bytes) -> Any:
         raise unqueryable(error, kind, given) from error
 
 
+def _position(given: bytes) -> int:
+    """The position that a header asks for."""
+    if not (given.isdigit() and len(given) < 16):
+        message = f"the header Coldstream-After must be a position of the log, got {shown(given.decode('latin-1'))}"
+        raise Problem(HTTPStatus.BAD_REQUEST, f"{message}; send the one that an acknowledgement gave")
+    return int(given)
+
+
 def _check_once(headers: Sequence[tuple[bytes, bytes]]) -> None:
     names = [name for name, _ in headers]
     for name in _ONCE:
@@ -184,6 +224,11 @@ async def respond(send: Send, status: int, kind: bytes, body: bytes, more: Heade
     start: Message = {"type": "http.response.start", "status": status, "headers": headers}
     await send(start)
     await send({"type": "http.response.body", "body": body})
+
+
+def _passed_back(answer: Forwarded) -> tuple[int, bytes, bytes, Headers]:
+    more = tuple((name, answer.headers[name]) for name in PASSED_BACK if name in answer.headers)
+    return answer.status, answer.headers.get(b"content-type", _JSON), answer.body, more
 
 
 def _as_response(problem: Problem) -> tuple[int, bytes, bytes, Headers]:

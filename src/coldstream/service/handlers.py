@@ -21,10 +21,11 @@ from coldstream.model.explanation import MOST_TERMS, Addends, explained
 from coldstream.recommender import Recommendation
 from coldstream.runtime.checks import Refused
 from coldstream.runtime.records import FieldsAdded, Interaction, ItemPut, ItemRemoved, Record, UserPut
+from coldstream.runtime.roles import Lag
 from coldstream.runtime.snapshots import NOT_NOW
 from coldstream.runtime.turns import in_turns
 from coldstream.scoring.requests import EncodedRequest
-from coldstream.service import live_messages, messages
+from coldstream.service import health_messages, live_messages, messages
 from coldstream.service.process_memory import resident_bytes
 from coldstream.service.service import VERSION, Service
 
@@ -35,6 +36,7 @@ log = logging.getLogger(__name__)
 
 async def recommend(service: Service, request: messages.RecommendRequest, _: str) -> messages.RecommendResponse:
     """The best items for a user in a context."""
+    await service.known_up_to(request.after)
     recommender, now = service.recommender, _seconds(request.time)
     _check_asked(request.context, request.attributes, request.where)
 
@@ -85,6 +87,7 @@ def _described(service: Service, best: Sequence[Recommendation]) -> list[dict[st
 
 async def explain(service: Service, request: messages.ExplainRequest, _: str) -> messages.Explanation:
     """The terms that add up to the score of one item."""
+    await service.known_up_to(request.after)
     _check_asked(request.context, request.attributes, None)
     now, attributes = _seconds(request.time), request.attributes
     addends = service.recommender.addends(
@@ -281,16 +284,18 @@ def live(service: Service, request: live_messages.LiveQuery, _: str) -> live_mes
 
 
 def _facts(service: Service) -> live_messages.ServiceFacts:
-    writer, size, hyperparameters = service.writer, service.recommender.size, service.recommender.hyperparameters
-    newest = writer.snapshots.newest
+    current, size, hyperparameters = service.current, service.recommender.size, service.recommender.hyperparameters
+    newest = current.snapshots.newest
     preset = next((name for name, known in PRESETS.items() if known == hyperparameters), "of its own")
     return live_messages.ServiceFacts(
         version=VERSION,
         ready=service.ready,
-        store="works" if writer.store_works else "unavailable",
+        store="works" if current.store_works else "unavailable",
+        role=current.role.value,
         position=service.learner.position,
+        lag=_lag(current.lag),
         snapshot=newest
-        and live_messages.NewestSnapshot(newest.number, newest.position, round(writer.snapshots.seconds_ago, 1)),
+        and live_messages.NewestSnapshot(newest.number, newest.position, round(current.snapshots.seconds_ago, 1)),
         preset=preset,
         items=size.items,
         users=size.users,
@@ -315,7 +320,7 @@ def evaluation(service: Service, _: None, __: str) -> messages.EvaluationRespons
 async def snapshot(service: Service, _: messages.Nothing, __: str) -> messages.SnapshotTaken:
     """Take a snapshot now."""
     try:
-        saved = await service.writer.snapshot()
+        saved = await service.current.snapshot()
     except NOT_NOW as error:
         log.warning("no snapshot could be taken", extra={"reason": str(error)})
         raise
@@ -327,17 +332,31 @@ def metrics(service: Service, _: None, __: str) -> bytes:
     return service.metrics.text()
 
 
-def health(service: Service, _: None, __: str) -> messages.Health:
-    """Whether the process is alive, and how far it has come while it starts."""
-    works = not service.ready or service.writer.store_works
+async def fingerprint(service: Service, _: None, __: str) -> health_messages.StateFingerprint:
+    """A digest of all that is learned, to be compared with that of another replica at the same position."""
+    return health_messages.StateFingerprint(*await service.fingerprint())
+
+
+def health(service: Service, _: None, __: str) -> health_messages.Health:
+    """Whether the process is alive, how far its start has come, and how far it is behind the log."""
     began = service.start_up
-    start = None if began is None else messages.Starting(began.phase, round(began.seconds, 1))
-    return messages.Health("ok" if works else "degraded", VERSION, "works" if works else "unavailable", start)
+    start = None if began is None else health_messages.Starting(began.phase, round(began.seconds, 1))
+    if not service.has_begun:
+        return health_messages.Health("ok", VERSION, "works", start, None, None, None)
+    current = service.current
+    words = ("ok", "works") if current.store_works else ("degraded", "unavailable")
+    position = current.learner.position
+    return health_messages.Health(words[0], VERSION, words[1], start, current.role.value, position, _lag(current.lag))
 
 
-def ready(service: Service, _: None, __: str) -> messages.Ready:
-    """Whether the service answers: recovered, and compiled."""
-    return messages.Ready(service.learner.position)
+def ready(service: Service, _: None, __: str) -> health_messages.Ready:
+    """Whether the service answers: recovered, compiled, and not about to stop."""
+    service.check_stays()
+    return health_messages.Ready(service.learner.position)
+
+
+def _lag(own: Lag) -> health_messages.LogLag:
+    return health_messages.LogLag(own.lines, round(1e3 * own.seconds, 1))
 
 
 def _seconds(given: messages.Time | None) -> float:

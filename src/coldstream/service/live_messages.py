@@ -4,6 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from coldstream.service.health_messages import LogLag
 from coldstream.service.messages import MethodMetrics
 
 
@@ -95,8 +96,12 @@ class ServiceFacts(Struct, frozen=True):
     """Whether it answers."""
     store: str
     """`works` or `unavailable`."""
+    role: str
+    """`writer`, or `follower` of another process on the same database."""
     position: int
     """The last line of the log that is learned."""
+    lag: LogLag
+    """How far it is behind the log."""
     snapshot: NewestSnapshot | None
     """null where none was taken yet."""
     preset: str

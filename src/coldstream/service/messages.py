@@ -132,6 +132,8 @@ class RecommendRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """Whether to say why, for every item; n is 100 at most then, and all items share 5,000 terms."""
     describe: bool = False
     """Whether to give the attributes of every item."""
+    after: Place | None = None
+    """A position of the log, as an acknowledgement gives it: the answer knows that line, or is 503 if it takes too long."""
 
 
 class ExplainRequest(Struct, frozen=True, forbid_unknown_fields=True):
@@ -147,6 +149,8 @@ class ExplainRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """When; now, if left out."""
     attributes: Fields | None = None
     """Of the user, for this call only."""
+    after: Place | None = None
+    """A position of the log, as an acknowledgement gives it: the answer knows that line, or is 503 if it takes too long."""
 
 
 class Term(Struct, frozen=True):
@@ -450,32 +454,3 @@ class ChangedFeatures(Struct, frozen=True):
     """How many events ago they are compared with."""
     changed: list[ChangedFeature]
     """The farthest first."""
-
-
-class Starting(Struct, frozen=True):
-    """A start that is not over yet."""
-
-    phase: str
-    """`recovering` while the log is read, then `compiling`."""
-    seconds: float
-    """How long the start has been going on; a first start on a machine takes about a minute."""
-
-
-class Health(Struct, frozen=True):
-    """Whether the process is alive, and whether its store takes what is written."""
-
-    status: str
-    """`ok`, or `degraded` where the store takes nothing."""
-    version: str
-    """Of coldstream."""
-    store: str
-    """`works` or `unavailable`."""
-    starting: Starting | None
-    """How far the start has come; null once it is over."""
-
-
-class Ready(Struct, frozen=True):
-    """The service answers, and knows the log up to this position."""
-
-    position: int
-    """The last line of the log that is learned."""

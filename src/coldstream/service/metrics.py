@@ -8,6 +8,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disa
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from coldstream.memory import Memory
+from coldstream.runtime.roles import Role
+from coldstream.runtime.writer import Writer
 
 if TYPE_CHECKING:
     from coldstream.service.service import Service
@@ -88,29 +90,22 @@ class _State:
         yield GaugeMetricFamily("coldstream_ready", "1 when the service answers.", float(service.ready))
         if not service.ready:
             return
-        writer, learner = service.writer, service.learner
+        current, learner = service.current, service.learner
         known, live = learner.recommender, learner.evaluation.metrics()
-        newest = writer.snapshots.newest
-        gauges = {
+        newest, lag = current.snapshots.newest, current.lag
+        gauges: dict[str, tuple[str, float | None]] = {
             "log_position": ("The last line of the log that is learned.", learner.position),
-            "log_waiting": ("Records that were accepted and not learned yet.", writer.waiting),
-            "log_commits": ("Groups of records that were made durable since the start.", writer.commits),
-            "store_works": ("1 when the store took what was written last.", writer.store_works),
+            "writer": ("1 in the process that writes, 0 in one that follows.", current.role is Role.WRITER),
+            "lag_lines": ("Lines of the log that are not learned here yet, as far as is known.", lag.lines),
+            "lag_seconds": ("For how long not everything was known here that there was; 0 where it is.", lag.seconds),
+            "log_waiting": ("Records that were accepted and not learned yet.", current.waiting),
+            "log_commits": ("Groups of records that were made durable since the start.", current.commits),
+            "store_works": ("1 when the store did what was asked last.", current.store_works),
             "snapshot_position": (
                 "The line of the log that the newest snapshot stands for.",
                 newest.position if newest else 0,
             ),
-            "snapshot_pause_seconds": ("How long the last snapshot held everybody up.", writer.snapshots.pause),
-            "people_to_erase": (
-                "People who are forgotten, and not yet erased from log and snapshots.",
-                len(writer.erasures.pending),
-            ),
-            "oldest_erasure_seconds": (
-                "How long the first of them has been waiting; 0 where there are none.",
-                writer.erasures.oldest_seconds,
-            ),
-            "log_cut": ("The last line of those that were deleted because they were old.", writer.compaction.cut),
-            "store_bytes": ("About what log and snapshots take, looked at once a minute.", writer.compaction.size),
+            "snapshot_pause_seconds": ("How long the last snapshot held everybody up.", current.snapshots.pause),
             "items": ("Items in the catalogue.", known.size.items),
             "users": ("Users that are known.", known.size.users),
             "features": ("Features that have a column.", known.size.features),
@@ -120,6 +115,8 @@ class _State:
             "new_user_share": ("The share of the window's events that were a user's first.", live.new_users),
             "new_item_share": ("The share of the window's events that were an item's first.", live.new_items),
         }
+        if isinstance(current, Writer):
+            gauges |= _upkeep(current)
         for name, (meaning, value) in gauges.items():
             if value is not None:
                 yield GaugeMetricFamily(f"coldstream_{name}", meaning, float(value))
@@ -132,6 +129,22 @@ class _State:
                 mpr.add_metric((method,), own.mpr)
         yield recall
         yield mpr
+
+
+def _upkeep(writer: Writer) -> dict[str, tuple[str, float | None]]:
+    """What the writer has to do to the store."""
+    return {
+        "people_to_erase": (
+            "People who are forgotten, and not yet erased from log and snapshots.",
+            len(writer.erasures.pending),
+        ),
+        "oldest_erasure_seconds": (
+            "How long the first of them has been waiting; 0 where there are none.",
+            writer.erasures.oldest_seconds,
+        ),
+        "log_cut": ("The last line of those that were deleted because they were old.", writer.compaction.cut),
+        "store_bytes": ("About what log and snapshots take, looked at once a minute.", writer.compaction.size),
+    }
 
 
 def _memory(memory: Memory) -> Iterator[Metric]:

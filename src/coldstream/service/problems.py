@@ -13,6 +13,7 @@ from coldstream.errors import (
     UnknownId,
 )
 from coldstream.runtime.checks import Refused
+from coldstream.runtime.roles import NotTheWriter
 from coldstream.runtime.writer import Overloaded, Stopping
 from coldstream.service.remedies import over_http
 from coldstream.service.validation import NOTHING, refusal
@@ -51,9 +52,9 @@ def problem_of(error: ColdstreamError, where: str = "$") -> Problem:
     """The problem that one of our errors is, in this part of the body."""
     if isinstance(error, Refused):
         return problem_of(error.error, f"$[{error.index}]")
-    if isinstance(error, StoreUnavailable | StoreInUse | Overloaded | Stopping):
+    if isinstance(error, StoreUnavailable | StoreInUse | Overloaded | Stopping | NotTheWriter):
         # Where the store is concerns whoever runs the service, who finds it in the log, and no client.
-        detail = str(error) if isinstance(error, Overloaded | Stopping) else _STORE_IS_DOWN
+        detail = _STORE_IS_DOWN if isinstance(error, StoreUnavailable | StoreInUse) else str(error)
         return Problem(HTTPStatus.SERVICE_UNAVAILABLE, detail, None, {"Retry-After": str(RETRY_AFTER)})
     detail = over_http(str(error))
     if isinstance(error, UnknownId):

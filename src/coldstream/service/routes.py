@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from coldstream.service import handlers
 from coldstream.service import messages as m
+from coldstream.service.health_messages import Health, Ready, StateFingerprint
 from coldstream.service.live_messages import LiveQuery, LiveResponse
 
 
@@ -19,31 +20,34 @@ class Route(NamedTuple):
     gives: Any
     scope: str | None
     """What a key needs; None where no key is asked for."""
+    writes: bool = False
+    """Whether only the writer can do it: a follower passes it on."""
 
 
 ROUTES: tuple[Route, ...] = (
     Route("POST", "/recommend", handlers.recommend, m.RecommendRequest, m.RecommendResponse, "read"),
-    Route("POST", "/events", handlers.learn, m.Events, m.Learned, "write"),
+    Route("POST", "/events", handlers.learn, m.Events, m.Learned, "write", True),
     Route("POST", "/explain", handlers.explain, m.ExplainRequest, m.Explanation, "read"),
     Route("GET", "/live", handlers.live, LiveQuery, LiveResponse, "read"),
     Route("GET", "/schema", handlers.schema, m.SchemaQuery, dict[str, Any], "read"),
-    Route("PUT", "/schema/fields", handlers.put_fields, m.NewFields, m.Written, "admin"),
+    Route("PUT", "/schema/fields", handlers.put_fields, m.NewFields, m.Written, "admin", True),
     Route("GET", "/items", handlers.find_items, m.Search, m.FoundItems, "read"),
     Route("GET", "/users", handlers.find_users, m.UserSearch, m.FoundUsers, "read"),
     Route("GET", "/features", handlers.find_features, m.FeatureSearch, m.FoundFeatures, "read"),
     Route("GET", "/features/nearest", handlers.nearest, m.NearestQuery, m.NearestFeatures, "read"),
     Route("GET", "/features/changed", handlers.changed, m.ChangedQuery, m.ChangedFeatures, "read"),
-    Route("POST", "/items", handlers.put_items, m.Items, m.Written, "write"),
-    Route("PUT", "/items/{id}", handlers.put_item, m.ItemBody, m.Written, "write"),
+    Route("POST", "/items", handlers.put_items, m.Items, m.Written, "write", True),
+    Route("PUT", "/items/{id}", handlers.put_item, m.ItemBody, m.Written, "write", True),
     Route("GET", "/items/{id}", handlers.get_item, None, m.DescribedItem, "read"),
-    Route("DELETE", "/items/{id}", handlers.delete_item, None, m.Written, "admin"),
-    Route("POST", "/users", handlers.put_users, m.Users, m.Written, "write"),
-    Route("PUT", "/users/{id}", handlers.put_user, m.Attributes, m.Written, "write"),
+    Route("DELETE", "/items/{id}", handlers.delete_item, None, m.Written, "admin", True),
+    Route("POST", "/users", handlers.put_users, m.Users, m.Written, "write", True),
+    Route("PUT", "/users/{id}", handlers.put_user, m.Attributes, m.Written, "write", True),
     Route("GET", "/users/{id}", handlers.get_user, None, m.Described, "read"),
-    Route("DELETE", "/users/{id}", handlers.delete_user, None, m.Forgotten, "admin"),
+    Route("DELETE", "/users/{id}", handlers.delete_user, None, m.Forgotten, "admin", True),
     Route("GET", "/evaluation", handlers.evaluation, None, m.EvaluationResponse, "read"),
     Route("GET", "/metrics", handlers.metrics, None, bytes, "read"),
+    Route("GET", "/fingerprint", handlers.fingerprint, None, StateFingerprint, "admin"),
     Route("POST", "/snapshot", handlers.snapshot, m.Nothing, m.SnapshotTaken, "admin"),
-    Route("GET", "/health", handlers.health, None, m.Health, None),
-    Route("GET", "/ready", handlers.ready, None, m.Ready, None),
+    Route("GET", "/health", handlers.health, None, Health, None),
+    Route("GET", "/ready", handlers.ready, None, Ready, None),
 )

@@ -38,7 +38,8 @@ def serve(settings: Settings, routes: Sequence[Route] = ROUTES) -> None:
     connection_limits(settings)
     log_to_stderr(settings.log_level)
     with closing(_bound(settings)) as listener:
-        service = Service(settings, stores.opened(_url(settings)))
+        url = _url(settings)
+        service = Service(settings, stores.shared(url) or stores.opened(url), listener.getsockname()[1])
         app = application(service, Gate(keys, Rates(settings.requests_per_second)), routes)
         uvloop.run(_serve(app, service, listener))
     if service.failure is not None:
@@ -62,7 +63,7 @@ async def _serve(app: Starlette, service: Service, listener: socket.socket) -> N
         timeout_keep_alive=math.ceil(settings.idle_seconds),
         timeout_graceful_shutdown=max(1, math.ceil(settings.shutdown_seconds)),
     )
-    server = _Server(config)
+    server = _Server(config, service)
 
     def stop() -> None:
         server.should_exit = True
@@ -87,12 +88,31 @@ async def _serve(app: Starlette, service: Service, listener: socket.socket) -> N
 class _Server(uvicorn.Server):
     """uvicorn, without its habit of dying of the signal that it was asked to stop with."""
 
+    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+        super().__init__(config)
+        self._service = service
+        self._leaving: asyncio.Task[None] | None = None
+
+    def leave(self, number: int) -> None:
+        """Stop in order: others take over first. The second signal does not wait for that, the third for nobody."""
+        if self._leaving is None:
+            self._leaving = asyncio.create_task(self._leave(number))
+        else:
+            self.handle_exit(number, None)
+
+    async def _leave(self, number: int) -> None:
+        try:
+            await self._service.leave()
+        except Exception as error:  # a stop is a stop
+            log.error("nothing was handed over", exc_info=error)
+        self.handle_exit(number, None)
+
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Stop at the first signal; at the second, do not wait for requests in progress."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self.handle_exit, number, None)
+            loop.add_signal_handler(number, self.leave, number)
         try:
             yield
         finally:

@@ -12,22 +12,31 @@ from time import monotonic
 
 from coldstream.amounts import bytes_of, seconds_of
 from coldstream.bounds import Bounds
-from coldstream.errors import ColdstreamError, Interrupted
+from coldstream.errors import ColdstreamError, Interrupted, InvalidInput
 from coldstream.features.schema import Schema
 from coldstream.files import private_folder
 from coldstream.inspection import Changes
 from coldstream.model.factorization_machine import resolve_hyperparameters
 from coldstream.recommender import Recommender
+from coldstream.runtime.fingerprint import fingerprinted
+from coldstream.runtime.follower import Follower
 from coldstream.runtime.huge_pages import collapse
 from coldstream.runtime.learner import Learner
+from coldstream.runtime.limits import WriterLimits
+from coldstream.runtime.progress import Progress
 from coldstream.runtime.recovery import RequestedModel, recovered
+from coldstream.runtime.replica import Replica
+from coldstream.runtime.roles import NotTheWriter
 from coldstream.runtime.turns import in_turns
 from coldstream.runtime.warming import warm_up
-from coldstream.runtime.writer import Stopping, Writer, WriterLimits
+from coldstream.runtime.writer import NOT_HERE, Stopping, Writer
+from coldstream.service.addresses import is_every, joined
+from coldstream.service.forwarding import Forwarder
 from coldstream.service.live_samples import LiveSamples
 from coldstream.service.metrics import Metrics
 from coldstream.service.request_batcher import RequestBatcher
 from coldstream.service.settings import Settings
+from coldstream.storage.sharing import Shared, Sharing
 from coldstream.storage.store import Store
 
 log = logging.getLogger(__name__)
@@ -40,6 +49,10 @@ GRACE = 1.0
 
 LONGEST_COLLAPSE = 3.0
 """Seconds of a start that may go into huge pages, so that snapshots take less from those who ask later."""
+
+
+class Behind(Stopping):
+    """What is asked for is not known here yet, and does not come soon."""
 
 
 class NotReady(Stopping):
@@ -85,9 +98,12 @@ class StartUp:
 
 
 class Service:
-    """Recovers, gets ready, answers, stops. Everything but the recovery runs on the event loop."""
+    """Recovers, gets ready, answers, stops. Everything but the recovery runs on the event loop.
 
-    def __init__(self, settings: Settings, store: Store) -> None:
+    It is the one process on a store, or one of several on a shared one.
+    """
+
+    def __init__(self, settings: Settings, store: Store | Shared, port: int = 0) -> None:
         self.settings = settings
         self.failure: BaseException | None = None
         """What ended the service, where nobody asked for it."""
@@ -104,32 +120,86 @@ class Service:
         self._changes: Changes | None = None
         self._comparing = asyncio.Lock()
         self._sampling: asyncio.Task[None] | None = None
-        self._store = store
+        self.leaving = False
+        """Whether it is about to stop, and only goes on until nobody comes any more."""
+        self._progress, self._fingerprinting = Progress(), asyncio.Lock()
+        self._port = port
+        self._store = None if isinstance(store, Shared) else store
+        self._replica = self._as_replica(store) if isinstance(store, Shared) else None
+        self.forwarder = None if self._replica is None else self._as_forwarder(self._replica)
+        """Passes on what is written, where another process may be the writer."""
         self._writer: Writer | None = None
         self._starting: asyncio.Task[None] | None = None
-        self._stopping = False
+        self._stopping = self._begun = False
 
     @property
     def ready(self) -> bool:
         """Whether it answers."""
-        return self._writer is not None and not self._stopping and self._writer.failed is None
+        return self.has_begun and not self._stopping and self.current.failed is None
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether its start is over."""
+        return self._begun
+
+    @property
+    def current(self) -> Writer | Follower:
+        """The role that the process has, once it has one."""
+        current = self._writer if self._replica is None else self._replica.current
+        if current is None or not self._begun:
+            raise NotReady("the service is recovering and compiling; try again when /ready says so")
+        return current
 
     @property
     def writer(self) -> Writer:
-        """The one writer, once there is one."""
-        if self._writer is None:
-            raise NotReady("the service is recovering and compiling; try again when /ready says so")
-        return self._writer
+        """The one writer, where this process is it."""
+        current = self.current
+        if not isinstance(current, Writer):
+            raise NotTheWriter(NOT_HERE)
+        return current
 
     @property
     def learner(self) -> Learner:
         """What is known."""
-        return self.writer.learner
+        return self.current.learner
 
     @property
     def recommender(self) -> Recommender:
         """What is asked."""
-        return self.writer.learner.recommender
+        return self.current.learner.recommender
+
+    async def known_up_to(self, position: int | None) -> None:
+        """Wait until a line of the log is learned; raises if that takes too long, or if the log has no such line."""
+        if position is None or self.learner.position >= position:
+            return
+        if self._replica is None:  # of several, one that was stopped may believe to write, and know less than others
+            message = f"after must be a position that an acknowledgement gave, got {position}"
+            error = InvalidInput(f"{message}; the log ends at line {self.learner.position}")
+            error.field = "after"
+            raise error
+        seconds = self.settings.after_seconds
+        if not await self._progress.wait(position, seconds):
+            message = f"line {position} of the log was not learned here within {seconds:g} s"
+            remedy = "ask again, or ask without it"
+            raise Behind(f"{message}, only what is before line {self.learner.position + 1}; {remedy}")
+
+    def check_stays(self) -> None:
+        """Raise if it is about to stop."""
+        if self.leaving:
+            raise Stopping("the service is about to stop; ask another one")
+
+    async def fingerprint(self) -> tuple[int, str]:
+        """The position up to which the log is learned, and a digest of what is known there."""
+        async with self._fingerprinting:
+            return await fingerprinted(self.learner)
+
+    async def leave(self) -> None:
+        """Let another process write, and go on answering until a proxy sends nobody any more."""
+        self.leaving = True
+        if self._replica is not None and self._begun:
+            await self._replica.hand_over()
+        if self._begun:
+            await asyncio.sleep(self.settings.drain_seconds)
 
     def start(self, failed: Callable[[], None]) -> None:
         """Begin to recover. `failed` hears of the end where nobody asked for it."""
@@ -146,24 +216,34 @@ class Service:
                 return
         if self._sampling is not None:
             self._sampling.cancel()
-        if self._writer is None:
-            await asyncio.to_thread(self._store.close)
-        else:
+        if self.forwarder is not None:
+            self.forwarder.close()
+        if self._replica is not None:
+            await self._replica.stop()
+        elif self._writer is not None:
             await self._writer.stop()
-            self.failure = self.failure or self._writer.failed
+        elif self._store is not None:
+            await asyncio.to_thread(self._store.close)
+        if self._begun:
+            self.failure = self.failure or self.current.failed
 
     async def _start(self, failed: Callable[[], None]) -> None:
         settings = self.settings
         try:
             requested = requested_model(settings)
             self.start_up = StartUp()
-            learner = await asyncio.to_thread(recovered, self._store, requested, lambda: self._stopping)
+            learner = await self._learner(requested)
             learner.evaluation = learner.evaluation.resized(settings.evaluate_top, settings.evaluate_window)
             self.start_up.phase = "compiling"
             await asyncio.to_thread(warm_up, learner.recommender.schema, learner.recommender.hyperparameters)
             await asyncio.to_thread(collapse, LONGEST_COLLAPSE)
-            writer = Writer(self._store, learner, writer_limits(settings), self._folder())
-            await writer.start(failed)
+            if self._replica is not None:
+                await self._replica.start(learner, failed)
+            else:
+                assert self._store is not None
+                writer = Writer(self._store, learner, writer_limits(settings), self._folder(), self._progress)
+                await writer.start(failed)
+                self._writer = writer
         except Interrupted:
             log.info("stopped before it was ready")
         except Exception as error:
@@ -172,12 +252,34 @@ class Service:
                 log.critical("the service could not start", exc_info=error)
             failed()
         else:
-            self._writer, self.start_up = writer, None
+            self._begun, self.start_up = True, None
             self.live_samples.restore(learner.curves())
             learner.curves = self.live_samples.encoded
             _leave_garbage_for_later()
             self._sampling = asyncio.create_task(self._sample())
-            log.info("ready", extra={"position": learner.position})
+            log.info("ready", extra={"position": learner.position, "role": self.current.role.value})
+
+    async def _learner(self, requested: RequestedModel) -> Learner:
+        if self._replica is not None:
+            return await self._replica.begin(lambda: self._stopping)
+        return await asyncio.to_thread(recovered, self._store, requested, lambda: self._stopping)  # type: ignore[arg-type]
+
+    def _as_replica(self, shared: Shared) -> Replica:
+        settings = self.settings
+        return Replica(
+            *(shared, requested_model(settings), writer_limits(settings), self._folder(), self._progress),
+            *(settings.failover_seconds, self._address),
+        )
+
+    def _as_forwarder(self, replica: Replica) -> Forwarder:
+        seconds = self.settings.forward_seconds
+        return Forwarder(lambda: replica.writes, lambda: replica.writer_address, lambda: replica.changed, seconds)
+
+    def _address(self, sharing: Sharing) -> str:
+        """Where other replicas reach this one."""
+        settings = self.settings
+        host = sharing.local_address() if is_every(settings.host) else settings.host
+        return settings.announce or joined(host, self._port)
 
     async def _sample(self) -> None:
         while True:

@@ -5,7 +5,6 @@ import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, ip_address, ip_network
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +12,7 @@ from coldstream.amounts import DURATION, SIZE, bytes_of, seconds_of
 from coldstream.bounds import SIZES, is_age
 from coldstream.config import PRESETS, Hyperparameters, preset
 from coldstream.errors import InvalidInput, shown
+from coldstream.service.addresses import are_networks, is_address, is_loopback
 
 PREFIX = "COLDSTREAM_SERVE_"
 """What variables begin with. $COLDSTREAM_DATA is the folder of data sets, and Kubernetes may set $COLDSTREAM_PORT."""
@@ -29,13 +29,6 @@ class _About(NamedTuple):
 
 def _about(*about: Any, **more: Any) -> dict[str, _About]:
     return {"about": _About(*about, **more)}
-
-
-def _are_networks(text: str) -> bool:
-    try:
-        return all(ip_network(part.strip()) for part in text.split(","))
-    except ValueError:
-        return False
 
 
 def _setting(default: Any, *about: Any, **more: Any) -> Any:
@@ -139,7 +132,7 @@ class Settings:
         None,
         "the proxies in front of the service, addresses or networks: only their X-Forwarded-For is believed",
         metavar="ADDRESS,…",
-        form=("addresses or networks joined by commas, such as 10.0.0.7,192.168.0.0/24", _are_networks),
+        form=("addresses or networks joined by commas, such as 10.0.0.7,192.168.0.0/24", are_networks),
     )
     pending_events: int = _setting(20_000, "the most events that may wait to be learned; more get 503", (1000, 10**7))
     requests_per_second: float = _setting(0.0, "of each key, or without keys of each address; 0 for no limit", (0, 10**6))
@@ -150,6 +143,24 @@ class Settings:
         "info", "the least that is logged", choices=("debug", "info", "warning", "error"), metavar="LEVEL"
     )
     access_log: bool = _setting(False, "whether every request is logged")
+    announce: str | None = _setting(
+        None,
+        "where the other replicas on the same database reach this one; if left out, `host` and `port`",
+        metavar="HOST:PORT",
+        form=("a host and a port such as 10.0.0.5:8000", is_address),
+    )
+    failover_seconds: float = _setting(
+        2.5, "how long a follower sees no sign of life of the writer before it takes its place", (0.5, 3600)
+    )
+    forward_seconds: float = _setting(
+        10.0, "how long a follower looks for a writer that takes what is written, before it answers 503", (0.1, 600)
+    )
+    after_seconds: float = _setting(
+        2.0, "how long a request waits for the line of the log that it names with `after`", (0, 600)
+    )
+    drain_seconds: float = _setting(
+        0.0, "how long a stop goes on answering while `/ready` says no, so that a proxy hears of it first", (0, 3600)
+    )
     shutdown_seconds: float = _setting(30.0, "how long a stop waits for requests in progress", (0, 3600))
 
     def __post_init__(self) -> None:
@@ -181,7 +192,7 @@ def settled(file: Path | None, environ: Mapping[str, str], flags: Mapping[str, A
 
 def check_exposure(settings: Settings) -> None:
     """Refuse an address that other machines can reach, unless there are keys."""
-    if settings.keys is None and not _is_loopback(settings.host):
+    if settings.keys is None and not is_loopback(settings.host):
         remedy = "give --keys FILE (`coldstream keys add` makes one), or listen on 127.0.0.1"
         raise InvalidInput(f"host {shown(settings.host)} is not loopback, so strangers could do everything; {remedy}")
 
@@ -329,15 +340,6 @@ def _check_learning(base: str | None, changes: Mapping[str, Any], where: str) ->
         preset(base or "default", **changes)
     except InvalidInput as error:
         raise InvalidInput(f"{where}: {error}") from error
-
-
-def _is_loopback(host: str) -> bool:
-    """Whether only this machine can connect. What a name stands for can change, so none counts but `localhost`."""
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return host == "localhost"
-    return address in IPv4Network("127.0.0.0/8") if isinstance(address, IPv4Address) else address == IPv6Address("::1")
 
 
 # Words: how flags, errors and the guide name things

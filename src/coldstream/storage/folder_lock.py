@@ -69,8 +69,9 @@ def _locked(path: Path) -> tuple[int, bytes]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             holder = os.pread(descriptor, 20, 0).decode(errors="replace").strip() or "unknown"
-            message = f"store {str(path.parent)!r} is in use by process {holder}; stop that one, or choose another folder"
-            raise StoreInUse(message) from None
+            message = f"store {str(path.parent)!r} is in use by process {holder}, and SQLite cannot be shared"
+            remedy = "stop that one, or choose another folder; several processes need --store postgresql://…"
+            raise StoreInUse(f"{message}; {remedy}") from None
         content = os.pread(descriptor, 1000, 0)
         os.ftruncate(descriptor, len(_text(0, 0)))
         undo.pop_all()

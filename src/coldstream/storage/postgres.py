@@ -7,27 +7,32 @@ from pathlib import Path
 
 from psycopg import Connection
 
-from coldstream.errors import InvalidInput, StoreDamaged
-from coldstream.storage import log_pages, postgres_compaction, postgres_log, postgres_migration
+from coldstream.errors import InvalidInput, StoreDamaged, StoreInUse
+from coldstream.storage import log_pages, postgres_compaction, postgres_epoch, postgres_log, postgres_migration
 from coldstream.storage.checksums import FIRST, Bounds, Row
 from coldstream.storage.disk import reported
 from coldstream.storage.postgres_session import Session, hold, vacuum_in_steps
-from coldstream.storage.rows import check_knows_erased
 from coldstream.storage.store import Entry, LogLine, Saved
 
 
 class PostgresStore:
-    """The store of the one process that writes to a schema. The tables are made if there are none."""
+    """The store of the one process that writes to a schema. The tables are made if there are none.
 
-    def __init__(self, url: str) -> None:
+    Whenever it connects, it waits for the right to write, as long as its patience lasts, and begins an epoch.
+    """
+
+    def __init__(self, url: str, patience: float | None = None) -> None:
+        self.epoch = 0
+        """Its last one. It may have lost the right to write since."""
+        self._patience, self._channel = patience, ""
         self._end = Bounds(0, 0, FIRST)
         self._url = url
         self._session = Session(url, self._begin_to_write)
         self._view = PostgresView(self._session)
 
     def append(self, lines: Sequence[LogLine], after: int, /) -> list[int | None]:
-        with self._session.connection() as connection:
-            new = postgres_log.append(connection, lines, after)
+        with self._writing() as connection:
+            new = postgres_log.append(connection, lines, after, self.epoch, self._channel)
         self._end = new.bounds
         return new.positions
 
@@ -48,17 +53,17 @@ class PostgresStore:
             pass
 
     def purge_in_steps(self, users: Mapping[str, int], base: int, /) -> Iterator[None]:
-        with self._session.connection() as connection:
+        with self._writing() as connection:
             postgres_compaction.purge_kept(connection, users)
-            postgres_log.purge(connection, users, base)
+            postgres_log.purge(connection, users, base, self.epoch)
         yield from vacuum_in_steps(self._url, "coldstream_log", "coldstream_kept")
 
     def base(self) -> int:
         return self._view.base()
 
     def cut_off(self, position: int, kept: Sequence[LogLine], /) -> None:
-        with self._session.connection() as connection:
-            postgres_compaction.cut_off(connection, position, kept)
+        with self._writing() as connection:
+            postgres_compaction.cut_off(connection, position, kept, self.epoch)
 
     def clear_in_steps(self) -> Iterator[None]:
         deleted = False
@@ -90,7 +95,6 @@ class PostgresStore:
 
     def save(self, position: int, file: Path, /) -> Saved:
         with self._session.connection() as connection:
-            check_knows_erased(postgres_log.bounds(connection).base, position)
             saved = postgres_log.save(connection, position, file)
         file.unlink()
         return saved
@@ -117,18 +121,29 @@ class PostgresStore:
     def close(self) -> None:
         self._view.close()
 
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        with self._session.connection() as connection:
+            try:
+                yield connection
+            except StoreInUse:
+                self._session.close()  # the next call has to get the right again
+                raise
+
     def _begin_to_write(self, connection: Connection) -> None:
         connection.execute("SET synchronous_commit = on")
-        hold(connection)
+        hold(connection, self._patience)
         if not postgres_log.exists(connection):
             postgres_log.create(connection)
         postgres_migration.migrate(connection)
         postgres_log.check(connection)
+        postgres_epoch.let_nothing_hang(connection)
         postgres_log.check_end(connection)
         if not postgres_log.has(connection, self._end):
             message = f"the log in PostgreSQL does not have line {self._end.last} any more, which was acknowledged"
             raise StoreDamaged(f"{message}: this is another log, or an older copy; restore the newer one and restart")
         self._end = postgres_log.bounds(connection)
+        self.epoch, self._channel = postgres_epoch.claim(connection), postgres_epoch.channel(connection)
 
 
 class PostgresView:

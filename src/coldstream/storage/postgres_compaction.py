@@ -20,10 +20,10 @@ _BESIDE = 100
 """Bytes that indexes and the head of a row take for a line, about."""
 
 
-def cut_off(connection: Connection, position: int, kept: Sequence[LogLine]) -> None:
+def cut_off(connection: Connection, position: int, kept: Sequence[LogLine], epoch: int) -> None:
     """Note that lines up to a position are to be deleted, and what is kept of them, all or nothing."""
     with connection.transaction():
-        connection.execute("SELECT FROM coldstream_meta FOR UPDATE")
+        postgres_log.hold_epoch(connection, epoch)
         before = postgres_log.bounds(connection)
         assert before.cut <= position <= before.last
         after = before._replace(cut=position, base=max(before.base, position))

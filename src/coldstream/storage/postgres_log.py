@@ -8,17 +8,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO, LiteralString
 
-from psycopg import Connection
+from psycopg import Connection, errors
 
-from coldstream.errors import InvalidInput, InvalidSnapshot, StoreDamaged, StoreMovedOn
+from coldstream.errors import InvalidInput, InvalidSnapshot, StoreDamaged, StoreInUse, StoreMovedOn
+from coldstream.storage import postgres_epoch
 from coldstream.storage.checksums import FIRST, REMEDY, Bounds, Row, check_bounds, sealed
 from coldstream.storage.log_pages import PAGE
-from coldstream.storage.rows import Numbered, check_continues, digests, numbered
+from coldstream.storage.rows import Numbered, check_continues, check_knows_erased, digests, numbered
 from coldstream.storage.store import LogLine, Saved
 
-VERSION = 3
+VERSION = 4
 
-WITHOUT_CHECKSUMS, WITHOUT_CUT = 1, 2
+WITHOUT_CHECKSUMS, WITHOUT_CUT, WITHOUT_EPOCH = 1, 2, 3
 """Formats of older releases."""
 
 CHUNK = 8 * 2**20
@@ -27,7 +28,7 @@ CHUNK = 8 * 2**20
 _SCHEMA = """
 CREATE TABLE coldstream_meta (
     version integer NOT NULL, last bigint NOT NULL, base bigint NOT NULL, checksum bigint NOT NULL, seal bigint NOT NULL,
-    cut bigint NOT NULL
+    cut bigint NOT NULL, epoch bigint NOT NULL
 );
 CREATE TABLE coldstream_log (
     position bigint PRIMARY KEY, person bytea, event bytea, forgets boolean, body bytea,
@@ -56,13 +57,20 @@ def exists(connection: Connection) -> bool:
     return bool(_value(connection, "SELECT to_regclass(quote_ident(current_schema()) || '.coldstream_meta') IS NOT NULL"))
 
 
+def is_current(connection: Connection) -> bool:
+    """Whether there is a store, of this release's format."""
+    return exists(connection) and _value(connection, "SELECT version FROM coldstream_meta") == VERSION
+
+
 def create(connection: Connection) -> None:
     """Make the tables, all or none."""
     with connection.transaction():
         connection.execute(_SCHEMA)
         connection.execute(SINCE_CUT)
+        connection.execute(postgres_epoch.TABLE)
         begun = Bounds(0, 0, FIRST)
-        query = "INSERT INTO coldstream_meta (version, base, last, checksum, cut, seal) VALUES (%s, %s, %s, %s, %s, %s)"
+        columns = "version, base, last, checksum, cut, seal, epoch"
+        query = f"INSERT INTO coldstream_meta ({columns}) VALUES (%s, %s, %s, %s, %s, %s, 0)"  # noqa: S608
         connection.execute(query, (VERSION, *begun, sealed(begun)))
 
 
@@ -75,15 +83,19 @@ def check(connection: Connection) -> None:
         raise InvalidInput(f"{message}; {converts if 0 < version < VERSION else 'use the release that wrote it'}")
 
 
-def append(connection: Connection, lines: Sequence[LogLine], after: int) -> Numbered:
-    """Write lines, in one statement after one question. The statement does nothing where the log has gone on since."""
+def append(connection: Connection, lines: Sequence[LogLine], after: int, epoch: int, channel: str) -> Numbered:
+    """Write lines, in one statement after one question, and tell those who listen.
+
+    The statement does nothing where the log has gone on since, or where another epoch has begun.
+    """
     events = digests(lines)
     query = (
-        "SELECT base, last, checksum, cut, seal, ARRAY(SELECT event FROM coldstream_log WHERE event = ANY (%b::bytea[])) "
-        "FROM coldstream_meta"
+        "SELECT base, last, checksum, cut, seal, ARRAY(SELECT event FROM coldstream_log WHERE event = ANY (%b::bytea[])), "
+        "epoch FROM coldstream_meta"
     )
     asked = [event for event in events if event is not None]
-    ((*found, seal, known),) = connection.execute(query, (asked,), binary=True)
+    ((*found, seal, known, current),) = connection.execute(query, (asked,), binary=True)
+    _check_epoch(current, epoch)
     before = check_bounds(Bounds(*found), seal)
     check_continues(before, after)
     new = numbered(lines, events, known, before)
@@ -92,18 +104,36 @@ def append(connection: Connection, lines: Sequence[LogLine], after: int) -> Numb
             """
             WITH moved AS (
                 UPDATE coldstream_meta SET last = %b, checksum = %b, seal = %b
-                WHERE (base, last, checksum, cut) = (%b, %b, %b, %b) RETURNING last
+                WHERE (base, last, checksum, cut, epoch) = (%b, %b, %b, %b, %b)
+                RETURNING pg_notify(%b::text, %b::text)
             )
             INSERT INTO coldstream_log
             SELECT line.* FROM moved, unnest(
                 %b::bigint[], %b::bytea[], %b::bytea[], %b::boolean[], %b::bytea[], %b::bigint[], %b::bigint[]
             ) AS line
             """,
-            (new.bounds.last, new.bounds.checksum, sealed(new.bounds), *before, *map(list, zip(*new.rows, strict=True))),
+            (
+                *(new.bounds.last, new.bounds.checksum, sealed(new.bounds)),
+                *(*before, epoch, channel, str(new.bounds.last)),
+                *map(list, zip(*new.rows, strict=True)),
+            ),
         )
         if written.rowcount != len(new.rows):
+            _check_epoch(_value(connection, "SELECT epoch FROM coldstream_meta"), epoch)
             raise StoreMovedOn(f"the log went on behind line {after} meanwhile; read what another process wrote first")
     return new
+
+
+def hold_epoch(connection: Connection, epoch: int) -> None:
+    """Let no other epoch begin, and no line be written, until the transaction ends; refuse where another has begun."""
+    _check_epoch(_value(connection, "SELECT epoch FROM coldstream_meta FOR UPDATE"), epoch)
+
+
+def _check_epoch(current: int, own: int) -> None:
+    """Refuse to write in another's epoch."""
+    if current != own:
+        message = f"store: another process has taken the right to write (its epoch is {current}, this one's {own})"
+        raise StoreInUse(f"{message}; nothing was written: send it to that one")
 
 
 def insert(connection: Connection, rows: Sequence[Row]) -> None:
@@ -164,7 +194,7 @@ def forgotten(connection: Connection) -> dict[str, int]:
     return {person.decode(): position for person, position in connection.execute(query, binary=True)}
 
 
-def purge(connection: Connection, users: Mapping[str, int], base: int) -> None:
+def purge(connection: Connection, users: Mapping[str, int], base: int, epoch: int) -> None:
     """Erase the lines of users, all or none. What PostgreSQL kept of them for others is there until the next vacuum."""
     assert max(users.values(), default=0) <= base
     with connection.transaction():
@@ -173,19 +203,26 @@ def purge(connection: Connection, users: Mapping[str, int], base: int) -> None:
             "WHERE coldstream_log.person = purged.person AND position <= until"
         )
         connection.execute(query, ([user.encode() for user in users], list(users.values())))
-        connection.execute("SELECT FROM coldstream_meta FOR UPDATE")
+        hold_epoch(connection, epoch)
         before = bounds(connection)
         after = before._replace(base=max(before.base, base))
         connection.execute("UPDATE coldstream_meta SET base = %s, seal = %s", (after.base, sealed(after)))
 
 
-def save(connection: Connection, position: int, file: Path) -> Saved:
-    """Write a snapshot, all or none."""
-    with connection.transaction(), open(file, "rb") as content:
-        number = _value(connection, "SELECT coalesce(max(number), 0) + 1 FROM coldstream_snapshot")
-        connection.execute("INSERT INTO coldstream_snapshot VALUES (%s, %s)", (number, position))
-        for part, chunk in enumerate(iter(lambda: content.read(CHUNK), b"")):
-            connection.execute("INSERT INTO coldstream_snapshot_chunk VALUES (%b, %b, %b)", (number, part, chunk))
+def save(connection: Connection, position: int, file: Path, number: int | None = None) -> Saved:
+    """Write a snapshot, all or none: the next, or one that has to be the next by its number."""
+    try:
+        with connection.transaction(), open(file, "rb") as content:
+            if number is None:
+                number = _value(connection, "SELECT coalesce(max(number), 0) + 1 FROM coldstream_snapshot")
+            connection.execute("INSERT INTO coldstream_snapshot VALUES (%s, %s)", (number, position))
+            for part, chunk in enumerate(iter(lambda: content.read(CHUNK), b"")):
+                connection.execute("INSERT INTO coldstream_snapshot_chunk VALUES (%b, %b, %b)", (number, part, chunk))
+            # At the end, so that nobody who writes waits for long: a base that rises does so before this, or sees it.
+            check_knows_erased(_value(connection, "SELECT base FROM coldstream_meta FOR SHARE"), position)
+    except errors.UniqueViolation:
+        message = f"another process saved snapshot {number} at the same time"
+        raise StoreMovedOn(f"{message}; this one is not needed, or is tried again") from None
     return Saved(number, position)
 
 

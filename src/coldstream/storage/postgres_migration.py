@@ -1,8 +1,9 @@
-"""From the formats of older releases in PostgreSQL to this one's: 1 has no checksums, and 2 cannot be cut off."""
+"""From the formats of older releases in PostgreSQL to this one's: 1 has no checksums, 2 no cut, and 3 no epoch."""
 
 from psycopg import Connection
 
 from coldstream.errors import StoreDamaged
+from coldstream.storage import postgres_epoch
 from coldstream.storage.checksums import (
     FIRST,
     REMEDY,
@@ -14,7 +15,7 @@ from coldstream.storage.checksums import (
     sealed_without_cut,
 )
 from coldstream.storage.log_pages import PAGE
-from coldstream.storage.postgres_log import SINCE_CUT, VERSION, WITHOUT_CHECKSUMS, WITHOUT_CUT
+from coldstream.storage.postgres_log import SINCE_CUT, VERSION, WITHOUT_CHECKSUMS, WITHOUT_CUT, WITHOUT_EPOCH
 
 _TABLES = """
 ALTER TABLE coldstream_log ALTER forgets DROP NOT NULL, ALTER body DROP NOT NULL, ADD salt bigint, ADD checksum bigint;
@@ -35,12 +36,22 @@ def migrate(connection: Connection) -> None:
         with connection.transaction():
             ((*found, seal),) = connection.execute("SELECT base, last, checksum, seal FROM coldstream_meta")
             _give_cut(connection, check_bounds(Bounds(*found), seal, sealed_without_cut))
+    elif version == WITHOUT_EPOCH:
+        with connection.transaction():
+            _give_epoch(connection)
 
 
 def _give_cut(connection: Connection, bounds: Bounds) -> None:
     connection.execute("ALTER TABLE coldstream_meta ADD cut bigint NOT NULL DEFAULT 0")
     connection.execute(SINCE_CUT)
-    connection.execute("UPDATE coldstream_meta SET version = %s, seal = %s", (VERSION, sealed(bounds)))
+    connection.execute("UPDATE coldstream_meta SET seal = %s", (sealed(bounds),))
+    _give_epoch(connection)
+
+
+def _give_epoch(connection: Connection) -> None:
+    connection.execute("ALTER TABLE coldstream_meta ADD epoch bigint NOT NULL DEFAULT 0")
+    connection.execute(postgres_epoch.TABLE)
+    connection.execute("UPDATE coldstream_meta SET version = %s", (VERSION,))
 
 
 def _give_checksums(connection: Connection) -> None:

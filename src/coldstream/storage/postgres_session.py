@@ -12,6 +12,7 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.sql import SQL, Identifier
 
 from coldstream.errors import InvalidInput, StoreInUse, StoreUnavailable
+from coldstream.storage.postgres_epoch import WRITER, try_lock
 
 PATIENCE = 10.0
 """Seconds to wait for the right to write: the server may still be busy with what a killed process asked for last."""
@@ -33,7 +34,6 @@ _UNAVAILABLE = (
     errors.InvalidSchemaName,
     errors.UndefinedTable,
 )
-_LOCK = 0x636F6C64
 
 
 class Session:
@@ -102,19 +102,13 @@ def vacuum_in_steps(url: str, *tables: LiteralString) -> Iterator[None]:
         raise outcome[0]
 
 
-def hold(connection: Connection) -> None:
+def hold(connection: Connection, patience: float | None = None) -> None:
     """Get the right to write to the schema that a connection uses, which goes with the connection."""
-    end = time.monotonic() + PATIENCE
-    while not _held(connection):
+    end = time.monotonic() + (PATIENCE if patience is None else patience)
+    while not try_lock(connection, WRITER):
         if time.monotonic() > end:
             raise StoreInUse("store: another process writes to this PostgreSQL schema; stop it, or choose another database")
-        time.sleep(0.1)
-
-
-def _held(connection: Connection) -> bool:
-    # An advisory lock is one of its database; the schema is told apart by its name.
-    ((held,),) = connection.execute("SELECT pg_try_advisory_lock(%s, hashtext(coalesce(current_schema(), '')))", (_LOCK,))
-    return bool(held)
+        time.sleep(0.05)
 
 
 def _parameters(url: str) -> dict[str, str | int]:

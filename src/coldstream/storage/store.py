@@ -6,7 +6,7 @@ A store knows nothing of what its lines mean. It is used by one thread at a time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 
 class LogLine(NamedTuple):
@@ -34,6 +34,22 @@ class Saved(NamedTuple):
 
     number: int
     position: int
+
+
+class SnapshotStore(Protocol):
+    """Where snapshots are, of a store that this process writes to or one that it follows; as `Store` has it."""
+
+    def save(self, position: int, file: Path, /) -> Saved:
+        """Take over a finished snapshot file."""
+
+    def snapshots(self) -> list[Saved]:
+        """The snapshots there are, the newest first."""
+
+    def discard(self, saved: Saved, /) -> None:
+        """Erase a snapshot, for good."""
+
+    def checksum(self, position: int, /) -> int | None:
+        """The checksum of a line; None where the log has none, or not any more."""
 
 
 class Store(Protocol):
@@ -133,3 +149,11 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Give everything back. Another process may open the store afterwards."""
+
+
+@runtime_checkable
+class ClaimedStore(Store, Protocol):
+    """A store that others follow, with the right to write, which they may take."""
+
+    epoch: int
+    """Begins whenever the right is taken, and is compared with every line that is written."""

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from coldstream.errors import InvalidInput, shown
 from coldstream.storage.export import Export
+from coldstream.storage.sharing import Shared
 from coldstream.storage.store import Store
 from coldstream.storage.view import View
 
@@ -15,11 +16,18 @@ class _Kind(NamedTuple):
     inspected: Callable[[str], View]
     exported: Callable[[str], AbstractContextManager[Export]]
     filled: Callable[[str, Export], None]
+    shared: Callable[[str], Shared] | None = None
 
 
 def opened(url: str) -> Store:
     """The store at an address, made if there is none. Nobody else writes to it until it is closed."""
     return _kind(url).opened(url)
+
+
+def shared(url: str) -> Shared | None:
+    """The ways in which several processes use the store at an address; None where only one can."""
+    share = _kind(url).shared
+    return None if share is None else share(url)
 
 
 def inspected(url: str) -> View:
@@ -65,11 +73,17 @@ def _folder(url: str) -> str:
 
 def _postgres() -> _Kind:
     try:
-        from coldstream.storage import postgres, postgres_export
+        from coldstream.storage import postgres, postgres_export, postgres_sharing
     except ImportError as error:
         message = f"store: PostgreSQL needs psycopg, which cannot be loaded ({error})"
         raise InvalidInput(f"{message}; pip install 'coldstream[service]'") from error
-    return _Kind(postgres.PostgresStore, postgres.inspected, postgres_export.exported, postgres_export.filled)
+    return _Kind(
+        postgres.PostgresStore,
+        postgres.inspected,
+        postgres_export.exported,
+        postgres_export.filled,
+        postgres_sharing.shared,
+    )
 
 
 _KINDS: dict[str, Callable[[], _Kind]] = {"sqlite": _sqlite, "postgresql": _postgres, "postgres": _postgres}

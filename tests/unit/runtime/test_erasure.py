@@ -14,10 +14,11 @@ from coldstream.errors import StoreUnavailable
 from coldstream.runtime import upkeep
 from coldstream.runtime import writer as module
 from coldstream.runtime.learner import Learner
+from coldstream.runtime.limits import WriterLimits
 from coldstream.runtime.records import Interaction, ItemPut, UserForgotten, UserPut, ValuesReleased, line
 from coldstream.runtime.recovery import RequestedModel, recovered
 from coldstream.runtime.verification import verified
-from coldstream.runtime.writer import Writer, WriterLimits
+from coldstream.runtime.writer import Writer
 from coldstream.storage import stores
 from coldstream.storage.sqlite import SqliteStore
 from coldstream.storage.store import LogLine, Saved

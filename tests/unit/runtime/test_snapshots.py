@@ -16,10 +16,11 @@ from coldstream.runtime import fork, snapshots
 from coldstream.runtime.chain import read_chain
 from coldstream.runtime.fork import Fork
 from coldstream.runtime.learner import Learner
+from coldstream.runtime.limits import WriterLimits
 from coldstream.runtime.records import Interaction, ItemPut, UserPut
 from coldstream.runtime.recovery import RequestedModel, recovered
 from coldstream.runtime.verification import verified
-from coldstream.runtime.writer import Writer, WriterLimits
+from coldstream.runtime.writer import Writer
 from coldstream.storage.sqlite import SqliteStore
 from coldstream.storage.store import Saved
 from conftest import bits

@@ -15,10 +15,11 @@ from coldstream.config import Hyperparameters
 from coldstream.errors import StoreUnavailable
 from coldstream.runtime import writer as module
 from coldstream.runtime.checks import Refused
+from coldstream.runtime.limits import WriterLimits
 from coldstream.runtime.records import Interaction, ItemPut, ItemRemoved, Record, UserPut
 from coldstream.runtime.recovery import RequestedModel, recovered
 from coldstream.runtime.verification import verified
-from coldstream.runtime.writer import Overtaken, Stopping, Writer, WriterLimits
+from coldstream.runtime.writer import Overtaken, Stopping, Writer
 from coldstream.storage import postgres_session, stores
 from coldstream.storage.store import Store
 from conftest import bits

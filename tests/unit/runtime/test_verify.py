@@ -9,9 +9,11 @@ import pytest
 from coldstream import Id, Schema
 from coldstream.cli import main
 from coldstream.config import Hyperparameters
+from coldstream.runtime.fingerprint import digest
 from coldstream.runtime.learner import save
 from coldstream.runtime.records import Interaction, line
-from coldstream.runtime.recovery import RequestedModel, recovered
+from coldstream.runtime.recovery import RequestedModel, at_the_beginning, recovered
+from coldstream.runtime.verification import Held, verified
 from coldstream.storage.sqlite import SqliteStore
 
 
@@ -91,3 +93,21 @@ def test_lines_that_were_acknowledged_and_lost_are_noticed(folder: Path, capsys:
     status, said = verify(folder, capsys)
     assert status == 1
     assert "does not have line 99, which was acknowledged, as the file lock says" in said
+
+
+def test_a_running_replica_is_compared_where_it_is(folder: Path) -> None:
+    with closing(SqliteStore(folder)) as store:
+        learner = at_the_beginning(store)
+        learner.replay(entry for entry in store.read(1) if entry.position <= 17)
+        right = Held("right", 17, digest(learner.state()))
+        wrong, behind = right._replace(name="wrong", position=18), right._replace(name="behind", position=5)
+        verdict = verified(store, False, lambda _: None, [wrong, right])
+        assert verdict.held == [(right, ""), (wrong, "the replay led to other bits")]
+        ((_, reason),) = verified(store, True, lambda _: None, [behind]).held
+        assert "the replay begins at line 11, behind it" in reason
+
+
+def test_a_replica_that_cannot_be_asked_is_said_to_be(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for address, said in (("http://127.0.0.1:1", "cannot be asked"), ("127.0.0.1:1", "must be an address such as")):
+        assert main(["verify", "--data", str(folder), "--replica", address]) == 2
+        assert said in capsys.readouterr().err

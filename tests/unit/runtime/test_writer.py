@@ -18,10 +18,11 @@ from coldstream.runtime import upkeep
 from coldstream.runtime import writer as module
 from coldstream.runtime.checks import Refused
 from coldstream.runtime.learner import Learner
+from coldstream.runtime.limits import WriterLimits
 from coldstream.runtime.records import Interaction, ItemPut, ItemRemoved, Record, UserPut
 from coldstream.runtime.recovery import RequestedModel, recovered
 from coldstream.runtime.verification import verified
-from coldstream.runtime.writer import Overloaded, Stopping, Writer, WriterLimits
+from coldstream.runtime.writer import Overloaded, Stopping, Writer
 from coldstream.storage import stores
 from coldstream.storage.sqlite import SqliteStore
 from coldstream.storage.store import LogLine

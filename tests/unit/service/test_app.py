@@ -497,3 +497,43 @@ def test_requests_are_logged_without_what_they_say(tmp_path: Any, caplog: pytest
     assert "'call': 'POST /events', 'status': 422" in logged
     for secret in ("jane", "Atlantis", "wrong"):
         assert secret not in logged
+
+
+# What was acknowledged
+
+
+def test_a_request_may_ask_for_what_was_acknowledged(api: Api, fresh: str) -> None:
+    position = api.call("PUT", f"/items/{fresh}a", {"attributes": {}}).json["position"]
+    after = {"coldstream-after": str(position)}
+    assert api.call("GET", f"/items/{fresh}a", headers=after).status == 200
+    assert api.call("POST", "/recommend", {"after": position}).status == 200
+    assert api.call("POST", "/explain", {"item": f"{fresh}a", "after": position}).status == 200
+
+
+def test_a_position_that_nobody_acknowledged_is_refused(api: Api) -> None:
+    answer = api.call("POST", "/recommend", {"after": 10**9})
+    assert (answer.status, answer.json["field"]) == (422, "$.after")
+    assert (
+        "after must be a position that an acknowledgement gave, got 1000000000; the log ends at line"
+        in answer.json["detail"]
+    )
+    for header in ("-1", "x", "1" * 30):
+        assert api.call("GET", "/items", headers={"coldstream-after": header}).status == 400
+
+
+def test_one_process_says_that_it_writes_and_is_not_behind(api: Api) -> None:
+    health = api.call("GET", "/health").json
+    assert (health["role"], health["lag"]) == ("writer", {"lines": 0, "milliseconds": 0.0})
+    assert health["position"] == api.call("GET", "/ready").json["position"]
+    facts = api.call("GET", "/live").json["service"]
+    assert (facts["role"], facts["lag"]["lines"]) == ("writer", 0)
+    assert b"coldstream_writer 1.0" in api.call("GET", "/metrics").body
+
+
+def test_a_fingerprint_changes_with_what_is_learned(api: Api, fresh: str) -> None:
+    before = api.call("GET", "/fingerprint").json
+    assert api.call("GET", "/fingerprint").json == before
+    api.call("POST", "/events", {"user": f"{fresh}u", "item": f"{fresh}i"})
+    after = api.call("GET", "/fingerprint").json
+    assert after["position"] == before["position"] + 1
+    assert after["fingerprint"] != before["fingerprint"]

@@ -94,6 +94,11 @@ EXAMPLES: dict[str, tuple[Any, str]] = {
     "evaluate_share": (1.0, "1"),
     "log_level": ("debug", "debug"),
     "access_log": (True, "true"),
+    "announce": ("10.0.0.5:8000", "10.0.0.5:8000"),
+    "failover_seconds": (1.5, "1.5"),
+    "forward_seconds": (5.0, "5"),
+    "after_seconds": (0.5, "0.5"),
+    "drain_seconds": (3.0, "3"),
     "shutdown_seconds": (0.0, "0"),
 }
 

@@ -2,9 +2,10 @@
 
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,8 @@ from coldstream.errors import ColdstreamError, InvalidInput, StoreDamaged, Store
 from coldstream.storage import postgres_log, postgres_session, stores
 from coldstream.storage.checksums import Bounds, sealed
 from coldstream.storage.postgres import PostgresStore, inspected
+from coldstream.storage.postgres_followed import PostgresFollowed
+from coldstream.storage.postgres_sharing import PostgresSharing
 from coldstream.storage.store import Entry, LogLine
 
 if TYPE_CHECKING:
@@ -105,9 +108,10 @@ def test_a_server_that_came_back_without_what_was_acknowledged_is_not_written_to
 
 def test_two_writers_at_once_cannot_both_continue_the_log(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where nothing keeps them apart, such as behind a pool of connections, the log itself does."""
-    monkeypatch.setattr("coldstream.storage.postgres.hold", lambda _: None)
+    monkeypatch.setattr("coldstream.storage.postgres.hold", lambda *_: None)
     asked = postgres_log.numbered
     with closing(PostgresStore(url)) as store, closing(PostgresStore(url)) as other:
+        store.epoch = other.epoch  # as if the epoch did not keep them apart either
 
         def overtaken(*arguments: Any) -> Any:
             monkeypatch.setattr(postgres_log, "numbered", asked)
@@ -119,6 +123,34 @@ def test_two_writers_at_once_cannot_both_continue_the_log(url: str, monkeypatch:
             store.append([LogLine(b"ours"), LogLine(b"too")], 0)
         assert list(store.read(0)) == [Entry(1, b"theirs")]
         assert store.append([LogLine(b"ours")], 1) == [2]
+
+
+def test_who_was_stopped_while_another_took_its_place_appends_nothing(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its session and its lock may be as they were: the epoch is compared in the transaction that writes."""
+    monkeypatch.setattr("coldstream.storage.postgres.hold", lambda *_: None)
+    asked = postgres_log.numbered
+    with closing(PostgresStore(url)) as store, closing(PostgresStore(url)) as other:
+        store.epoch = other.epoch
+        assert store.append([LogLine(b"ours")], 0) == [1]
+        with closing(PostgresSharing(url)) as sharing:
+
+            def stopped(*arguments: Any) -> Any:
+                monkeypatch.setattr(postgres_log, "numbered", asked)
+                assert sharing.unseat(store.epoch)
+                return asked(*arguments)
+
+            monkeypatch.setattr(postgres_log, "numbered", stopped)
+            with pytest.raises(StoreInUse, match="another process has taken the right to write"):
+                store.append([LogLine(b"too late")], 1)
+        with pytest.raises(StoreInUse, match="nothing was written"):
+            other.append([LogLine(b"too late")], 1)
+        for late in (lambda: other.purge({}, 1), lambda: other.cut_off(1, [])):
+            other.last()  # it has the right again, as far as it knows
+            other.epoch -= 1
+            with pytest.raises(StoreInUse):
+                late()
+        assert [entry.body for entry in store.read(0)] == [b"ours"]
+        assert (store.base(), store.cut()) == (0, 0)
 
 
 def test_a_writer_that_is_just_going_is_waited_for(url: str) -> None:
@@ -184,8 +216,103 @@ def test_a_newer_format_is_refused(url: str) -> None:
     with psycopg.connect(url) as connection:
         connection.execute("UPDATE coldstream_meta SET version = 99")
     for use in (PostgresStore, inspected, PostgresStore):
-        with pytest.raises(InvalidInput, match="has format 99, this release reads 3"):
+        with pytest.raises(InvalidInput, match="has format 99, this release reads 4"):
             use(url)
+
+
+def test_a_log_that_was_begun_without_epochs_is_taken_over(url: str) -> None:
+    with closing(PostgresStore(url)) as store:
+        appended(store, [LogLine(b"1")])
+    with psycopg.connect(url) as connection:
+        connection.execute("DROP TABLE coldstream_writer")
+        connection.execute("ALTER TABLE coldstream_meta DROP epoch")
+        connection.execute("UPDATE coldstream_meta SET version = 3")
+    with pytest.raises(InvalidInput, match="has format 3, this release reads 4; start the service once"):
+        inspected(url)
+    assert not stores.shared(url).is_there()  # whoever starts takes the right to write, and converts it
+    for epoch, position in ((1, 2), (2, 3)):
+        with closing(PostgresStore(url)) as store:
+            assert store.epoch == epoch
+            assert appended(store, [LogLine(b"2")]) == [position]
+    assert stores.shared(url).is_there()
+
+
+def test_a_follower_saves_no_snapshot_that_another_came_before(url: str, store: PostgresStore, tmp_path: Path) -> None:
+    appended(store, [LogLine(b"1"), LogLine(b"2"), LogLine(b"3")])
+
+    def file() -> Path:
+        (tmp_path / "file").write_bytes(b"content")
+        return tmp_path / "file"
+
+    with closing(PostgresFollowed(url)) as one, closing(PostgresFollowed(url)) as other:
+        assert (one.snapshots(), other.snapshots()) == ([], [])
+        assert one.save(2, file()) == (1, 2)
+        with pytest.raises(StoreMovedOn, match="another process saved snapshot 1 at the same time"):
+            other.save(3, file())
+        assert [saved.number for saved in other.snapshots()] == [1]
+        with pytest.raises(StoreMovedOn, match="knows line 2, and this one line 1; it is not needed"):
+            other.save(1, file())
+        assert other.save(3, file()) == (2, 3)
+        store.purge({}, 3)
+        other.snapshots()
+        with pytest.raises(StoreMovedOn):
+            other.save(2, file())
+        assert [saved.number for saved in store.snapshots()] == [2, 1]
+
+
+def test_replicas_hear_of_new_lines_of_their_own_schema_and_of_the_writer(
+    url: str, store: PostgresStore, postgres: "PostgresServer"
+) -> None:
+    with closing(PostgresSharing(url)) as sharing, closing(PostgresStore(postgres.new_schema())) as other:
+        sharing.look()  # it listens from now on
+        assert sharing.wait(0.05) is None
+        appended(other, [LogLine(b"1")])
+        assert sharing.wait(0.05) is None
+        appended(store, [LogLine(b"1")])
+        appended(store, [LogLine(b"2"), LogLine(b"3")])
+        heard = sharing.wait(5.0)
+        assert max(heard or 0, sharing.wait(0.2) or 0) == 3
+        news = sharing.look()
+        assert (news.epoch, news.last, news.base, news.address, news.held, news.followed) == (1, 3, 0, None, True, False)
+        sharing.announce(1, "10.0.0.5:8000")
+        assert sharing.wait(5.0) == 0
+        assert sharing.look().address == "10.0.0.5:8000"
+        assert sharing.beat(1)
+        assert not sharing.beat(2)
+        assert sharing.look().beat == 1
+        assert sharing.take_duty()
+        assert sharing.look().followed
+        with closing(PostgresSharing(url)) as third:
+            assert not third.take_duty()
+            sharing.give_up_duty()
+            assert third.take_duty()
+        assert sharing.unseat(1)
+        assert not sharing.unseat(1)
+        with pytest.raises(StoreUnavailable, match="terminating connection"):
+            store.last()
+        assert (sharing.look().epoch, sharing.look().held) == (2, False)
+        assert store.last() == 3
+        assert (sharing.look().epoch, store.epoch) == (3, 3)
+
+
+@pytest.mark.parametrize("holds", ["the session that writes", "another session"])
+def test_a_writer_that_was_stopped_within_a_transaction_is_replaced(url: str, store: PostgresStore, holds: str) -> None:
+    """What it has locked must not keep others waiting: its session is ended, or the server ends it before long."""
+    appended(store, [LogLine(b"1")])
+    with closing(PostgresSharing(url)) as other, closing(PostgresSharing(url)) as sharing:
+        session = store._session if holds == "the session that writes" else other._session
+        with session.connection() as connection:
+            connection.execute("BEGIN")
+            connection.execute("SELECT FROM coldstream_meta FOR UPDATE")
+            connection.execute("UPDATE coldstream_writer SET beat = beat + 1")
+            epoch, until = store.epoch, time.monotonic() + 10.0
+            ended = False
+            while not ended and time.monotonic() < until:
+                with suppress(StoreUnavailable):
+                    ended = sharing.unseat(epoch)
+            assert ended
+            connection.close()
+        assert sharing.look().epoch == epoch + 1
 
 
 def test_who_looks_cannot_write(url: str, store: PostgresStore) -> None:

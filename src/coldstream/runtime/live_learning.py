@@ -1,0 +1,57 @@
+"""Learning on the event loop, in slices between which others get their turn, and ranking before it while there is time."""
+
+import asyncio
+from collections.abc import Iterable
+from time import perf_counter
+
+from coldstream.runtime.learner import Learner
+from coldstream.runtime.progress import Progress
+from coldstream.runtime.records import Interaction, Record
+from coldstream.runtime.time_budget import TimeBudget
+from coldstream.scoring.ranking import Rank
+
+SLICE = 0.001
+"""Seconds of learning after which others get their turn."""
+
+LONGEST_PIECE = 16
+"""Records that are learned in one go: enough to share the price of a call, few enough for a slice."""
+
+
+class LiveLearning:
+    """Learns lines of the log as they come. A share of the time may go into ranking them before."""
+
+    def __init__(self, learner: Learner, share: float, progress: Progress) -> None:
+        self._learner, self._budget, self._progress = learner, TimeBudget(share), progress
+        self._since = perf_counter()
+
+    def begin(self) -> None:
+        """Begin a slice: others had their turn until now."""
+        self._since = perf_counter()
+
+    async def learn(self, lines: Iterable[tuple[int, Record]]) -> None:
+        """Do what lines say, in order."""
+        unranked = list[tuple[int, Record]]()  # those that nothing has to be asked before, learned in one go
+        for position, record in lines:
+            if isinstance(record, Interaction) and self._budget.left():
+                self._apply(unranked)
+                self._learner.apply(position, record, self._ranks(record))
+            else:
+                unranked.append((position, record))
+            if len(unranked) == LONGEST_PIECE or perf_counter() - self._since > SLICE:
+                self._apply(unranked)
+                if perf_counter() - self._since > SLICE:
+                    self._progress.reached(self._learner.position)
+                    await asyncio.sleep(0)
+                    self._since = perf_counter()
+        self._apply(unranked)
+        self._progress.reached(self._learner.position)
+
+    def _apply(self, unranked: list[tuple[int, Record]]) -> None:
+        self._learner.apply_all(unranked)
+        unranked.clear()
+
+    def _ranks(self, interaction: Interaction) -> list[Rank] | None:
+        started = perf_counter()
+        ranks = self._learner.test(interaction)
+        self._budget.spend(perf_counter() - started)
+        return ranks
