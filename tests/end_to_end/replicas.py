@@ -44,14 +44,20 @@ class Cluster:
         wait_until(look)
         return found[0]
 
-    def fingerprints(self) -> set[tuple[int, str]]:
-        """What replicas hold when all of them know all lines, each with its position: one element where bits are equal."""
-        with self.home.look() as store:
-            last = store.last()
-        alive = [server for server in self.replicas if server.runs()]
-        wait_until(lambda: all(server.client().done("GET", "/ready")["position"] >= last for server in alive))
-        found = [server.client().done("GET", "/fingerprint") for server in alive]
-        return {(one["position"], one["fingerprint"]) for one in found}
+    def check_same(self) -> None:
+        """All replicas come to know all lines, and at equal positions they hold the same bits."""
+
+        def are_level() -> bool:
+            found: dict[int, set[str]] = {}
+            for server in self.replicas:
+                if server.runs():
+                    said = server.client().done("GET", "/fingerprint")
+                    found.setdefault(said["position"], set()).add(said["fingerprint"])
+            assert all(len(own) == 1 for own in found.values()), found
+            with self.home.look() as store:  # a write whose client has gone may still come
+                return list(found) == [store.last()]
+
+        wait_until(are_level)
 
     def close(self) -> None:
         for server in self.replicas:

@@ -60,7 +60,7 @@ def test_all_replicas_hold_the_same_bits_and_know_what_was_acknowledged(cluster:
     assert [shopper.read_wrong for shopper in shoppers] == [[]] * len(shoppers)
     assert sum(shopper.read_late for shopper in shoppers) == 0
     assert check_log(shoppers, home.lines()) >= 500
-    assert len(cluster.fingerprints()) == 1
+    cluster.check_same()
     # A follower takes the snapshots, and the writer none.
     wait_until(lambda: any(server.log("a snapshot was written") for server in others))
     assert not first.log("a snapshot was written")
@@ -84,7 +84,7 @@ def test_all_replicas_hold_the_same_bits_and_know_what_was_acknowledged(cluster:
     wait_until(lambda: b"coldstream_people_to_erase 0.0" in first.client().done("GET", "/metrics"))
     client.done("POST", "/snapshot", {})
     assert b"Nowhere-else" not in home.everything()
-    assert len(cluster.fingerprints()) == 1
+    cluster.check_same()
     command = [sys.executable, "-m", "coldstream", "verify", *home.flags, "--replica", f"http://127.0.0.1:{others[1].port}"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -125,7 +125,7 @@ def test_nothing_is_lost_and_nothing_twice_when_the_writer_is(
                 wait_until(lambda first=first: role_of(first) == "follower")
         after = min(moment for shopper in shoppers for moment in shopper.times if moment > lost + 0.05)
         assert after - lost < 15, "a machine that is busy may take longer than the five seconds of the torture"
-        assert len(cluster.fingerprints()) == 1
+        cluster.check_same()
     check_log(everybody, home.lines())
     assert [shopper.read_wrong for shopper in everybody] == [[]] * len(everybody)
     assert {server.terminate() for server in cluster.replicas if server.runs()} == {0}
@@ -161,7 +161,7 @@ def test_a_deploy_behind_a_proxy_fails_no_request(cluster: Cluster, home: Home, 
     assert [shopper.read_wrong for shopper in shoppers] == [[]] * len(shoppers)
     assert sum(shopper.read_late for shopper in shoppers) == 0
     check_log(shoppers, home.lines())
-    assert len(cluster.fingerprints()) == 1
+    cluster.check_same()
 
 
 def free_port() -> int:

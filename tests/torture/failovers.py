@@ -157,17 +157,24 @@ class Campaign:
             self.networks.mend(victim)
 
     def _check_same(self) -> None:
-        """All replicas know all lines, and hold the same bits."""
-        with self.home.look() as store:
-            last = store.last()
-        wait_until(lambda: all(_position(replica) >= last for replica in self.replicas))
-        found = set()
-        for replica in self.replicas:
-            client = replica.connected(60.0)
-            said = client.done("GET", "/fingerprint")
-            client.close()
-            found.add((said["position"], said["fingerprint"]))
-        assert len(found) == 1, found
+        """All replicas know all lines, and at equal positions they hold the same bits."""
+
+        def are_level() -> bool:
+            found: dict[int, set[str]] = {}
+            for replica in self.replicas:
+                client = replica.connected(60.0)
+                try:
+                    said = client.done("GET", "/fingerprint")
+                except (Gone, AssertionError):
+                    return False
+                finally:
+                    client.close()
+                found.setdefault(said["position"], set()).add(said["fingerprint"])
+            assert all(len(own) == 1 for own in found.values()), found
+            with self.home.look() as store:  # a write whose client has gone may still come
+                return list(found) == [store.last()]
+
+        wait_until(are_level)
 
 
 def read_your_writes(campaign: Campaign, trials: int, say: Callable[[str], None]) -> int:
@@ -188,16 +195,6 @@ def read_your_writes(campaign: Campaign, trials: int, say: Callable[[str], None]
 def _next(shoppers: list[Shopper], lost: float) -> float | None:
     """When the first event was acknowledged that was sent after the writer was lost."""
     return min((then for shopper in shoppers for sent, then in list(shopper.answered) if sent > lost), default=None)
-
-
-def _position(replica: Elsewhere) -> int:
-    client = replica.connected()
-    try:
-        return int(client.done("GET", "/ready")["position"])
-    except (Gone, AssertionError):
-        return -1
-    finally:
-        client.close()
 
 
 def failovers(count: int, trials: int, seed: int, say: Callable[[str], None]) -> Outcome:
