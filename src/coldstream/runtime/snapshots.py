@@ -220,7 +220,12 @@ class Snapshots:
 def _is_being_written(file: Path) -> bool:
     """Whether another process that is alive writes a file: several may have one folder."""
     pid = next((part for part in file.name.split("-") if part.isdigit()), "")
-    return bool(pid) and int(pid) != os.getpid() and os.path.exists(f"/proc/{pid}")
+    try:
+        facts = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":" in line)
+    except OSError:
+        return False
+    is_process = facts.get("Tgid", "").strip() == pid and not facts.get("State", "").strip().startswith(("Z", "X"))
+    return is_process and int(pid) != os.getpid()
 
 
 def _goes_on(chain: Chain, there: Sequence[Saved]) -> bool:

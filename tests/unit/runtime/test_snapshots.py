@@ -3,6 +3,9 @@
 import asyncio
 import os
 import signal
+import subprocess
+import sys
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -19,6 +22,7 @@ from coldstream.runtime.learner import Learner
 from coldstream.runtime.limits import WriterLimits
 from coldstream.runtime.records import Interaction, ItemPut, UserPut
 from coldstream.runtime.recovery import RequestedModel, recovered
+from coldstream.runtime.snapshots import _is_being_written
 from coldstream.runtime.verification import verified
 from coldstream.runtime.writer import Writer
 from coldstream.storage.sqlite import SqliteStore
@@ -278,3 +282,15 @@ def test_the_library_loads_full_ones_and_refuses_increments(store: SqliteStore, 
         assert Recommender.load(path).size.users == 300
     with store.opened(made) as path, pytest.raises(InvalidSnapshot, match="holds an increment of a service"):
         Recommender.load(path)
+
+
+def test_a_file_is_left_to_the_process_that_writes_it(tmp_path: Path) -> None:
+    """Replicas on one machine may have one folder: only what a dead process left is cleared away."""
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as alive:
+        own, other = (tmp_path / f".full-{pid}-1.taking.snapshot" for pid in (os.getpid(), alive.pid))
+        assert [_is_being_written(file) for file in (own, other, tmp_path / ".full.taking.snapshot")] == [False, True, False]
+        alive.kill()
+        wait = time.monotonic() + 10
+        while _is_being_written(other) and time.monotonic() < wait:
+            time.sleep(0.01)
+        assert not _is_being_written(other)  # though nobody has asked for its status yet
