@@ -25,7 +25,7 @@ def destroyed(home: Home) -> None:
         shutil.rmtree(home.data)
         return
     with psycopg.connect(home.url) as connection:
-        for table in ("meta", "log", "snapshot_chunk", "snapshot", "mark", "kept"):
+        for table in ("meta", "log", "snapshot_chunk", "snapshot", "mark", "kept", "writer"):
             connection.execute(f"DROP TABLE coldstream_{table}")
 
 

@@ -12,7 +12,7 @@ from psycopg import Connection, errors
 from coldstream.storage.sharing import News
 
 TABLE = """
-CREATE TABLE coldstream_writer (epoch bigint NOT NULL, address text, beat bigint NOT NULL);
+CREATE TABLE IF NOT EXISTS coldstream_writer (epoch bigint NOT NULL, address text, beat bigint NOT NULL);
 """
 WRITER, DUTY = 0x636F6C64, 0x636F6C65
 """The classes of two locks: of whoever writes, and of the follower that takes the snapshots. The object is the schema."""
