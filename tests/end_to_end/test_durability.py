@@ -12,20 +12,22 @@ from twin import Twin, check_bits
 
 pytest_plugins = ["postgres_server"]
 
-ROUNDS = 50
+ROUNDS = 20
 CUSTOMERS = 4
 SETTINGS = ("--snapshot-events", 50, "--evaluate-window", 50_000)
 """Many snapshots, and full ones of a megabyte or two, so that at most moments one is being taken."""
+EVICTING = (*SETTINGS, "--users", 12, "--items", 15, "--seen", 8)
+"""So few of each that some go all the time."""
 KINDS = ("full", "increment")
 PATIENCE_FOR_A_FILE = 20.0
 """Seconds: a full one comes after eight increments."""
 
 
-def test_on_sqlite_what_was_acknowledged_survives_50_kills(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+def test_on_sqlite_what_was_acknowledged_survives_20_kills(request: pytest.FixtureRequest, tmp_path: Path) -> None:
     survive(homes(request, SQLITE, tmp_path), random.Random(1))
 
 
-def test_on_postgresql_what_was_acknowledged_survives_50_kills(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+def test_on_postgresql_what_was_acknowledged_survives_20_kills(request: pytest.FixtureRequest, tmp_path: Path) -> None:
     survive(homes(request, POSTGRES, tmp_path), random.Random(2))
 
 
@@ -70,13 +72,13 @@ def wait_for_writing(home: Home, kind: str, left: set[Path], chance: random.Rand
     time.sleep(chance.uniform(0, 0.003))
 
 
-def survive(home: Home, chance: random.Random, rounds: int = ROUNDS) -> list[Customer]:
+def survive(home: Home, chance: random.Random, rounds: int = ROUNDS, settings: tuple[Any, ...] = SETTINGS) -> list[Customer]:
     """Kill a service so often; the customers, and what they were promised."""
     customers = [Customer(f"customer{n}") for n in range(CUSTOMERS)]
     twin, in_the_making = Twin(), 0
     lines: dict[int, dict[str, Any]] = {}
     for number in range(rounds):
-        with home.serve(*SETTINGS) as server:
+        with home.serve(*settings) as server:
             known, left = set(event_ids(lines)), home.half_written()
             if number % 5 == 4:  # while it recovers, and in its first moments
                 with busy(customers, server, known):
@@ -97,6 +99,7 @@ def survive(home: Home, chance: random.Random, rounds: int = ROUNDS) -> list[Cus
         check_snapshots(home, twin, lines)
     assert in_the_making > rounds // 10
     end(home, customers, twin, lines)
+    assert settings is not EVICTING or {"users evicted", "items evicted"} <= twin.recommender.memory.gone.keys()
     return customers
 
 

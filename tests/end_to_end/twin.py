@@ -5,7 +5,7 @@ from typing import Any
 
 from served import Home
 
-from coldstream import Event, Recommender
+from coldstream import Bounds, Event, Recommender
 from coldstream.config import Hyperparameters
 from coldstream.features.schema import Schema, fields_by_side
 from coldstream.runtime.chain import read_chain
@@ -39,7 +39,8 @@ class Twin:
         match line["kind"]:
             case "begin":
                 hyperparameters = Hyperparameters.from_document(line["hyperparameters"])
-                self._recommender = Recommender(Schema.from_document(line["schema"]), hyperparameters, line["seed"])
+                bounds = Bounds.from_document(line["bounds"])
+                self._recommender = Recommender(Schema.from_document(line["schema"]), hyperparameters, line["seed"], bounds)
             case "schema":
                 self.recommender.extend(Schema.from_document(line["schema"]))
             case "fields":

@@ -1,7 +1,8 @@
-"""What takes longer than a test: a thousand kills on both stores, fifty each while old lines are deleted and while a backup
-is written, a hundred failovers between replicas, and a hundred thousand requests that nobody should send.
+"""What takes longer than a test: a thousand kills on both stores, fifty each while users and items have to go, while old
+lines are deleted and while a backup is written, a hundred failovers between replicas, and a hundred thousand requests that
+nobody should send; and before that, kernels with every access checked.
 
-python tests/torture [--kills 1000] [--writing 50] [--upkeep 50] [--failovers 100] [--requests 100000] [--seed 1]
+python tests/torture [--kills 1000] [--writing 50] [--evicting 50] [--upkeep 50] [--failovers 100] [--requests 100000]
 """
 
 import argparse
@@ -11,11 +12,13 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "end_to_end"), str(HERE.parent / "contracts")]
 
+from checked_kernels import check_kernels  # noqa: E402
 from failovers import failovers  # noqa: E402
 from failovers import summary as failovers_summary  # noqa: E402
 from fuzz import fuzz  # noqa: E402
 from kills import Survived, campaign, while_writing  # noqa: E402
 from served import POSTGRES, SQLITE  # noqa: E402
+from test_durability import EVICTING  # noqa: E402
 from upkeep_kills import campaign as upkeep_campaign  # noqa: E402
 
 from postgres_server import PostgresServer  # noqa: E402
@@ -28,6 +31,7 @@ def main() -> None:
     parser.add_argument(
         "--writing", type=int, default=50, help="kills while a full snapshot, and while an increment is written"
     )
+    parser.add_argument("--evicting", type=int, default=50, help="kills on each store while users and items have to go")
     parser.add_argument(
         "--upkeep", type=int, default=50, help="kills on each store while lines are deleted, and as many more"
     )
@@ -35,17 +39,21 @@ def main() -> None:
     parser.add_argument(
         "--reads", type=int, default=10_000, help="trials of reading at a replica what was written at another"
     )
+    parser.add_argument("--kernels", type=int, default=1, help="0 to leave out the kernels with every access checked")
     parser.add_argument("--requests", type=int, default=100_000, help="that are damaged or odd")
     parser.add_argument("--seed", type=int, default=1, help="of what is drawn at random")
     args = parser.parse_args()
     say = lambda text: print(text, flush=True)  # noqa: E731
     summary = []
+    if args.kernels:
+        check_kernels()
+        summary.append("no kernel reads or writes out of bounds")
     if args.requests:
         done = fuzz(args.requests, args.seed, say)
         statuses = ", ".join(f"{count:,} × {status or 'closed'}" for status, count in done.statuses.items())
         summary.append(f"{done.requests:,} odd requests in {done.seconds:,.0f} s: {statuses}")
         summary.append(f"  memory grew by {done.grown / 2**20:.0f} MiB; the log replays to the same bits")
-    if args.kills or args.writing:
+    if args.kills or args.writing or args.evicting:
         half, survived = args.kills // 2, list[tuple[str, Survived]]()
         server = PostgresServer()
         try:
@@ -57,6 +65,9 @@ def main() -> None:
                     survived.append(
                         (f"{kind}, while files were written", while_writing(kind, args.writing, args.seed, url, say))
                     )
+                if args.evicting:
+                    own = campaign(kind, args.evicting, args.seed, url, say, EVICTING)
+                    survived.append((f"{kind}, while users and items had to go", own))
                 if kills:
                     survived.append((kind, campaign(kind, kills, args.seed, url, say)))
         finally:

@@ -5,10 +5,10 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from forked import Nursery, NurseryHome
-from test_durability import KINDS, survive, survive_writing
+from test_durability import KINDS, SETTINGS, survive, survive_writing
 
 ROUNDS = 50
 """Kills of one campaign. Then another store begins, because every round reads its whole log."""
@@ -41,7 +41,14 @@ def while_writing(kind: str, kills: int, seed: int, url: Callable[[Path], str], 
     return Survived(len(KINDS) * kills, events, time.monotonic() - started)
 
 
-def campaign(kind: str, kills: int, seed: int, url: Callable[[Path], str], say: Callable[[str], None]) -> Survived:
+def campaign(
+    kind: str,
+    kills: int,
+    seed: int,
+    url: Callable[[Path], str],
+    say: Callable[[str], None],
+    settings: tuple[Any, ...] = SETTINGS,
+) -> Survived:
     """Kill so often on stores of one kind; whatever is lost, learned twice or different raises."""
     started, events, done = time.monotonic(), 0, 0
     with tempfile.TemporaryDirectory(prefix="coldstream-torture-") as name:
@@ -53,7 +60,7 @@ def campaign(kind: str, kills: int, seed: int, url: Callable[[Path], str], say: 
             home = NurseryHome(folder, url(folder), nursery)
             if nursery is None:
                 nursery = home.nursery = Nursery(home.schema)
-            customers = survive(home, random.Random(seed + done), rounds)
+            customers = survive(home, random.Random(seed + done), rounds, settings)
             events += sum(len(customer.acknowledged) for customer in customers)
             done += rounds
             say(f"  {kind}: {done:,} of {kills:,} kills survived, {events:,} events acknowledged and found")
