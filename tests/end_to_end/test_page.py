@@ -59,7 +59,7 @@ def test_somebody_watches_tries_and_sees_the_service_go(demo: Demo, chromium: Br
     why = page.get_by_test_id("why")
     expect(why).to_be_visible()
     assert float(why.get_attribute("data-sum") or "nan") == pytest.approx(
-        float(why.get_attribute("data-score") or "nan"), abs=1e-6
+        float(why.get_attribute("data-score") or "nan"), rel=1e-6, abs=1e-6
     )
 
     user = page.get_by_test_id("user").input_value()
