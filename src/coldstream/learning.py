@@ -7,12 +7,12 @@ ahead, as long as no item comes: those who are drawn must be those who were ther
 
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, chain
-from typing import NamedTuple
 
 import numpy as np
 
 from coldstream.arrays import Integers
 from coldstream.catalogue.learning import EventBatch
+from coldstream.catalogue.slot_table import Place
 from coldstream.errors import Diverged
 from coldstream.events.clock import Clock
 from coldstream.events.event import Event
@@ -64,13 +64,6 @@ def _note_use(
 
 def _divergence(shared: SharedModel, user: str, item: str) -> str:
     return shared.machine.divergence(f"event of user {user!r} with item {item!r}")
-
-
-class Place(NamedTuple):
-    """Where an item is kept. A number may be another item's later on; the arrival is that of no other."""
-
-    number: int
-    arrival: int
 
 
 def learn_or_observe(
@@ -145,7 +138,7 @@ class _Pending:
         clock = self.clock.at(position)
         state = users.of(event.user)
         columns, values, slot = shared.admit_columns(event, users.features(event.user), clock)
-        place = Place(slot, shared.catalogue.arrival(slot))
+        place = shared.catalogue.place(slot)
         self._columns += columns
         self._values += values
         self._lengths.append(len(columns))

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from coldstream.arguments import checked_count, checked_event, checked_events, checked_items, checked_pairs
 from coldstream.arrays import Doubles, Flags, Integers, Longs, frozen, plain
 from coldstream.bounds import Bounds
+from coldstream.catalogue.slot_table import Place
 from coldstream.config import Hyperparameters
 from coldstream.errors import InvalidInput, InvalidSnapshot, UnknownId, shown
 from coldstream.events.availability import Availability
@@ -27,7 +28,7 @@ from coldstream.features.vocabulary import Vocabulary
 from coldstream.garbage import collection_paused
 from coldstream.increments import is_increment
 from coldstream.inspection import Inspection
-from coldstream.learning import Place, learn_all, learn_one, learn_or_observe, observe_one
+from coldstream.learning import learn_all, learn_one, learn_or_observe, observe_one
 from coldstream.memory import Memory, memory_of
 from coldstream.model.explanation import Addends, Explanation, explained, side_of
 from coldstream.model.factorization_machine import checked_seed, resolve_hyperparameters
@@ -176,9 +177,9 @@ class Recommender:
         catalogue = self._shared.catalogue
         found = catalogue.slots([checked_id("item", item)])
         slot = found[0] if found else self._slot(item)
-        return Place(slot, catalogue.arrival(slot))
+        return catalogue.place(slot)
 
-    def arrivals(self) -> Longs:
+    def arrivals_by_place(self) -> Longs:
         """By place, which of all arrivals the item was that is kept there; to be read only."""
         return self._shared.catalogue.arrivals_by_slot()
 

@@ -15,7 +15,7 @@ from coldstream.catalogue.neighbours import restored, take_out, with_room, with_
 from coldstream.catalogue.neighbours import state as neighbours_state
 from coldstream.catalogue.scan_order import ScanOrder
 from coldstream.catalogue.shapes import Items, Neighbours, ScanRows, Trends, UserHistory
-from coldstream.catalogue.slot_table import SlotTable
+from coldstream.catalogue.slot_table import Place, SlotTable
 from coldstream.catalogue.trends import enter, enter_all, leave, value_at
 from coldstream.catalogue.windows import WindowTable
 from coldstream.costs import attributes_cost, text_cost
@@ -111,12 +111,12 @@ class Catalogue:
         """The slots of those ids that have one."""
         return self._table.find(items)
 
-    def arrival(self, slot: int) -> int:
-        """Which of all arrivals the item of a slot was: no two lives have the same number."""
-        return int(self._registered_at[slot])
+    def place(self, slot: int) -> Place:
+        """A slot, and which arrival has it now."""
+        return Place(slot, int(self._registered_at[slot]))
 
     def arrivals_by_slot(self) -> Longs:
-        """The same for all slots; to be read only."""
+        """By slot, which of all arrivals the item is that has it; to be read only."""
         return self._registered_at[: len(self.ids)]
 
     @property
@@ -258,7 +258,7 @@ class Catalogue:
         if item in self:
             return None
         known = item in self._table
-        registered_at, gone = (self.arrival(self._table[item]), self._table.gone()) if known else (None, ())
+        registered_at, gone = (self.place(self._table[item]).arrival, self._table.gone()) if known else (None, ())
         total = float(self._trends.unchosen_total[0])
         return Savepoint(item, registered_at, len(self.ids), gone, self.arrivals, self._order.out_of_order, total)
 

@@ -7,6 +7,7 @@ was freed since is void, and the next newcomer takes it.
 
 import heapq
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,15 @@ from coldstream.arrays import Integers, Longs, checked_columns, grown
 
 FREE = ""
 """The id of a slot that is free: no item has it."""
+
+
+class Place(NamedTuple):
+    """Where an item is kept. A number may be another item's later on; the arrival is that of no other."""
+
+    number: int
+    """Its slot."""
+    arrival: int
+    """Which of all arrivals it was."""
 
 
 def kept(live: int) -> int:

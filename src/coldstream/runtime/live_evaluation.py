@@ -10,9 +10,9 @@ from coldstream.arrays import Doubles, Longs, grown
 from coldstream.baselines.popularity import Popularity
 from coldstream.baselines.recent_popularity import NEVER, DecayedPopularity
 from coldstream.baselines.user_past import UserPast
+from coldstream.catalogue.slot_table import Place
 from coldstream.evaluation.metrics import hits, mean, percentiles
 from coldstream.events.event import Event
-from coldstream.learning import Place
 from coldstream.recommender import Recommender
 from coldstream.runtime.drift import PageHinkley
 from coldstream.scoring.ranking import Rank
@@ -79,9 +79,10 @@ class LiveEvaluation:
         """Where every method would have ranked an item that is about to be learned; None if nobody could know of it."""
         if not recommender.has_item(event.item):
             return None
-        self._grow(len(recommender.arrivals()))
+        arrival = recommender.arrivals_by_place()
+        self._grow(len(arrival))
         ranks = [recommender.rank(event.user, event.item, context=event.context, time=event.time)]
-        same = self._arrival[: len(recommender.arrivals())] == recommender.arrivals()
+        same = self._arrival[: len(arrival)] == arrival
         popularity = np.where(same, self._popularity.scores(_NOTHING), 0.0)
         recent = np.where(same, self._recent.scores(_NOTHING), NEVER)
         return ranks + recommender.rank_by(event.user, event.item, popularity, recent, time=event.time)
