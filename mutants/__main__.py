@@ -38,7 +38,7 @@ def main() -> int:
             if time.monotonic() > deadline:
                 print(f"{len(asked) - number + 1} of {len(asked)} are left: the time is up")
                 break
-            outcome = workshop.trial(mutation, covering(ROOT, _room(mutation)))
+            outcome = workshop.trial(mutation, covering(ROOT, _room(mutation), mutation.path))
             results.add(mutation, outcome._asdict())
             print(
                 f"{number:4d}  {outcome.verdict:9}  {outcome.seconds:5.0f} s  {_shown(mutation)}\n{'':25}{outcome.by}",

@@ -16,6 +16,15 @@ _SERVED = (
     "tests/unit/service",
     "tests/contracts/test_stores.py",
     "tests/unit/storage",
+    "tests/contracts/test_checksums.py",
+    "tests/contracts/test_compaction.py",
+    "tests/contracts/test_retention.py",
+    "tests/contracts/test_backup.py",
+    "tests/contracts/test_foreign_snapshots.py",
+    "tests/end_to_end/test_two_servers.py",
+    "tests/end_to_end/test_connections.py",
+    "tests/end_to_end/test_backup_drill.py",
+    "tests/end_to_end/test_replicas.py",
     "tests/end_to_end/test_restarts.py",
     "tests/end_to_end/test_durability.py",
     "tests/end_to_end/test_outages.py",
@@ -46,7 +55,19 @@ TESTS: dict[str, tuple[str, ...]] = {
 }
 """By room. `model` holds the kernels; `recommender` is all that stands beside the rooms and joins them."""
 
-_JOINING = ("shared_model.py", "user_states.py", "training.py", "learning.py", "inspection.py", "recommender.py")
+_JOINING = (
+    "shared_model.py",
+    "user_states.py",
+    "packed_user.py",
+    "user_use.py",
+    "memory.py",
+    "eviction.py",
+    "increments.py",
+    "training.py",
+    "learning.py",
+    "inspection.py",
+    "recommender.py",
+)
 _LEFT_OUT = {
     "src/coldstream/model/reference.py",  # the twin: it is what kernels are tested with
     "src/coldstream/service/examples.py",  # what the documentation shows
@@ -61,11 +82,12 @@ def sources(root: Path, room: str) -> list[str]:
     return [path for path in found if path not in _LEFT_OUT]
 
 
-def covering(root: Path, room: str) -> list[str]:
-    """The tests of a room, each once: its own, and for a room of the library all that lie beside them."""
-    own = list(TESTS[room])
+def covering(root: Path, room: str, path: str = "") -> list[str]:
+    """The tests of a room, each once: of the file's own name, the room's, and for the library all that lie beside them."""
+    named = (root / "tests").rglob(f"test_{Path(path).stem}.py") if path else ()
+    own = [*sorted(test.relative_to(root).as_posix() for test in named), *TESTS[room]]
     if not set(_SERVED) <= set(own):
         beside = [f"tests/unit/{path.name}" for path in sorted((root / "tests/unit").glob("test_*.py"))]
         own += [*_EARLY, *(path for path in beside if Path(path).name not in _NOT_OF_THE_LIBRARY)]
-        own += ["tests/properties/test_catalogue.py"]
+        own += ["tests/properties"]
     return [path for path in dict.fromkeys(own) if (root / path).exists()]
