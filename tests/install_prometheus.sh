@@ -10,8 +10,5 @@ fi
 
 export DEBIAN_FRONTEND=noninteractive
 apt-get update -qq
-# The package would start a server; only its tools are wanted.
-printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d
-chmod +x /usr/sbin/policy-rc.d
-trap 'rm -f /usr/sbin/policy-rc.d' EXIT
-apt-get install -qq -y --no-install-recommends prometheus
+# The package starts servers unless it is told not to; only its tools are wanted.
+RUNLEVEL=1 apt-get install -qq -y --no-install-recommends prometheus
