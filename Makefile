@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # Data sets live outside the repository; tests that need one say so when it is missing.
 export COLDSTREAM_DATA ?= $(abspath ../shared/data)
 
-.PHONY: run test torture soak postgres haproxy chromium screenshots check lint types layers bench mutants paper results lock clean
+.PHONY: run test torture soak postgres haproxy prometheus chromium screenshots check lint types layers bench mutants paper results lock clean
 .DEFAULT_GOAL := help
 
 help:  ## What there is to make
@@ -28,10 +28,13 @@ postgres:  # a server for the tests, where there is none
 haproxy:  # a proxy for the tests, where there is none
 	@sh tests/install_haproxy.sh
 
+prometheus:  # promtool for the tests, where there is none
+	@sh tests/install_prometheus.sh
+
 chromium:  # a browser for the tests and the screenshots, where there is none
 	@sh tests/install_chromium.sh
 
-test: $(READY) postgres haproxy chromium  ## All tests, doctests of the documentation included
+test: $(READY) postgres haproxy prometheus chromium  ## All tests, doctests of the documentation included
 	$(BIN)/python -m pytest --numprocesses=auto --dist=worksteal --durations=30 --durations-min=5
 
 lint: $(READY)

@@ -1,6 +1,6 @@
 """The whole path on one page: put, train, recommend, learn, explain, forget, save."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -25,6 +25,7 @@ from coldstream.features.fields import Field
 from coldstream.features.history import Features
 from coldstream.features.schema import Schema, extended, with_fields
 from coldstream.features.vocabulary import Vocabulary
+from coldstream.frames import Request, events_of, frame_of, is_frame, items_of, requests_of, users_of
 from coldstream.garbage import collection_paused
 from coldstream.increments import is_increment
 from coldstream.inspection import Inspection
@@ -42,6 +43,9 @@ from coldstream.user_states import UserState, UserStates
 
 MOST_EXPLAINED = 25_000
 """Features that a call to `addends_batch` copies at most: everybody waits meanwhile."""
+
+MOST_AT_ONCE = 64
+"""Requests that are scored together: beyond a few dozen nothing is gained, and all their scores are in memory at once."""
 
 BOUNDS = Bounds()
 """Those of a recommender that is not told any."""
@@ -206,8 +210,15 @@ class Recommender:
         """Add a user, or give one other attributes. What was learned of the id stays."""
         self.put_users([(user, attributes)])
 
-    def put_users(self, users: Iterable[tuple[str, Mapping[str, Any] | None]]) -> None:
-        """Add many users, or give them other attributes: pairs of id and attributes. All are taken, or none."""
+    def put_users(
+        self, users: Iterable[tuple[str, Mapping[str, Any] | None]] | Any, columns: Mapping[str, str] | None = None
+    ) -> None:
+        """Add many users, or give them other attributes: pairs of id and attributes. All are taken, or none.
+
+        Or a data frame with a column `user` and others for attributes, where `columns` says what it calls them.
+        """
+        if is_frame(users):
+            users = users_of(users, self.schema, columns)
         with collection_paused():
             described = [(user, *self._described_user(user, given)) for user, given in checked_pairs("users", users)]
             for user, given, features in described:
@@ -238,12 +249,17 @@ class Recommender:
 
     def put_items(
         self,
-        items: Iterable[tuple[str, Mapping[str, Any] | None] | tuple[str, Mapping[str, Any] | None, Availability | None]],
+        items: Iterable[tuple[str, Mapping[str, Any] | None] | tuple[str, Mapping[str, Any] | None, Availability | None]]
+        | Any,
+        columns: Mapping[str, str] | None = None,
     ) -> None:
         """Add many items, or give them other attributes: pairs of id and attributes. All are taken, or none.
 
-        A third part of a pair is its `Availability`.
+        A third part of a pair is its `Availability`. Or a data frame with a column `item` and others for attributes,
+        `available_from`, `available_until` and `hidden`, where `columns` says what it calls them.
         """
+        if is_frame(items):
+            items = items_of(items, self.schema, columns)
         memo: ItemMemo = {}
         with collection_paused():
             described = [self._described_item(*one, memo) for one in checked_items(items)]
@@ -340,11 +356,16 @@ class Recommender:
 
     # Step 1: batch training
 
-    def train(self, events: Iterable[Event], epochs: int | None = None) -> None:
+    def train(
+        self, events: Iterable[Event] | Any, epochs: int | None = None, columns: Mapping[str, str] | None = None
+    ) -> None:
         """Learn from past events, given in order of time, in as many reshuffled passes as there are `epochs`.
 
         Histories, what users had, and items' trends and neighbours are then as if the events had been learned one by one.
+        The events may be a data frame, as in `learn`.
         """
+        if is_frame(events):
+            events = events_of(events, self.schema, columns)
         epochs = self.hyperparameters.epochs if epochs is None else checked_count("epochs", epochs)
         given = checked_events(events)
         if not given:
@@ -425,6 +446,37 @@ class Recommender:
             [_recommendation((name(slot), score)) for slot, score in best]
             for best in self._shared.scorer.top(requests, self._clock.events)
         ]
+
+    def recommend_many(
+        self,
+        requests: Iterable[str | None] | Any,
+        n: int = 10,
+        *,
+        columns: Mapping[str, str] | None = None,
+        exclude_seen: bool | None = None,
+        allow: Iterable[str] | None = None,
+        deny: Iterable[str] | None = None,
+        where: Predicate | None = None,
+    ) -> Any:
+        """What `recommend` answers to many requests: to a list of users, a list of lists.
+
+        To a data frame with a column `user`, perhaps `time` and fields of the context, one frame of the same kind:
+        `request`, the number of the row that asked, `user`, `rank` from 1 on, `item` and `score`. `columns` is that of
+        `learn`; what else can be asked is that of `recommend`.
+        """
+        frame = is_frame(requests)
+        if not frame and (isinstance(requests, str) or not isinstance(requests, Iterable)):
+            raise InvalidInput(f"requests must be a list of users or a data frame, got {shown(requests)}")
+        asked = requests_of(requests, self.schema, columns) if frame else [Request(user, None, {}) for user in requests]
+        kept = [list(ids) if isinstance(ids, Iterator) else ids for ids in (allow, deny)]  # each request reads them anew
+        said: dict[str, Any] = {"exclude_seen": exclude_seen, "allow": kept[0], "deny": kept[1], "where": where}
+        answers: list[list[Recommendation]] = []
+        for first in range(0, len(asked), MOST_AT_ONCE):
+            some = asked[first : first + MOST_AT_ONCE]
+            answers += self.recommend_batch(
+                [self.encode_request(one.user, n, context=one.context, time=one.time, **said) for one in some]
+            )
+        return frame_of(answers, asked, requests) if frame else answers
 
     def rank(
         self,
@@ -516,12 +568,24 @@ class Recommender:
 
     # Step 3: learn
 
-    def learn(self, events: Event | Iterable[Event], *, position: int | None = None) -> None:
+    def learn(
+        self,
+        events: Event | Iterable[Event] | Any,
+        *,
+        position: int | None = None,
+        columns: Mapping[str, str] | None = None,
+    ) -> None:
         """Learn from an event, now; or from many, in their order. What is new about them is admitted on the way.
 
         The position is that of the event in a log; without one, events are numbered as they come. What is drawn for an
         event depends on it, so a log that is replayed leads to the same bits. Of many events, all are learned or none.
+
+        Many events may be a data frame of pandas, polars or Arrow: columns `user`, `item`, perhaps `time`, and the fields of
+        the context that the schema declares. `columns` says what the frame calls them, {"user": "customer_id"}, and names
+        fields of the context that are not declared. Other columns are not read.
         """
+        if is_frame(events):
+            events = events_of(events, self.schema, columns)
         if isinstance(events, Event):
             clock = self._clock.at(self._checked_position(position))
             self._clock = learn_one(self._shared, self._users, events, clock)

@@ -39,10 +39,9 @@ def test_the_settings_of_the_guide_are_settings(tmp_path: Path) -> None:
     assert re.search(r"^ExecStart=\S+/coldstream serve --config \S+ --port %i$", unit, re.MULTILINE)
 
 
-def test_alerts_are_on_metrics_that_there_are() -> None:
-    source = (ROOT / "src" / "coldstream" / "service" / "metrics.py").read_text(encoding="utf-8")
-    named = set(re.findall(r"\bcoldstream_(\w+)", block("yaml", "alert")))
-    assert len(named) >= 8
-    plain = {name.removesuffix("_bucket").removesuffix("_total") for name in named}
-    assert [name for name in sorted(plain) if f'"{name}"' not in source and f'"coldstream_{name}"' not in source] == []
-    assert block("yaml", "alert").count("- alert:") == block("yaml", "alert").count("summary:")
+def test_the_alerts_of_the_guide_are_those_of_the_rules() -> None:
+    rules = (ROOT / "deploy" / "prometheus" / "rules.yml").read_text(encoding="utf-8")
+    severity = dict(re.findall(r"- alert: (\w+)\n.*?severity: (\w+)", rules, re.DOTALL))
+    rows = re.findall(r"^\| (page|warn) \| (.+?) \|", GUIDE, re.MULTILINE)
+    assert {name: kind for kind, names in rows for name in re.findall(r"`(\w+)`", names)} == severity
+    assert len(severity) >= 10

@@ -100,6 +100,11 @@ class Vocabulary:
         columns = self._columns
         return [columns[field].get(value) for field, value, _ in features]
 
+    def find_named(self, features: Sequence[tuple[str, str, float]]) -> list[int | None]:
+        """The same for features whose fields are given by name."""
+        numbers, columns = self._numbers, self._columns
+        return [columns[numbers[name]].get(value) if name in numbers else None for name, value, _ in features]
+
     def owner(self, column: int) -> tuple[str, str]:
         """The field's name and the value that a column stands for."""
         owner = self.owner_or_none(column)

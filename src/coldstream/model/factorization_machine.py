@@ -3,26 +3,27 @@
 import math
 import re
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coldstream.arrays import Floats, plain
+from coldstream.arrays import Doubles, Floats, Longs, plain
 from coldstream.config import Hyperparameters, preset
 from coldstream.errors import Diverged, InvalidInput, InvalidSnapshot, shown
 from coldstream.features.fields import Categories, Category, Number
-from coldstream.features.history import Features
 from coldstream.features.sparse import Sparse, sparse
 from coldstream.features.vocabulary import Admission, Vocabulary
 from coldstream.model import losses
+from coldstream.model.compiled import unchecked_entry
 from coldstream.model.kernels import fold, learn, predict
 from coldstream.model.keyed_random import keys_of
 from coldstream.model.parameters import Parameters
+from coldstream.model.samples import Samples, learn_samples, predict_samples
 from coldstream.model.shapes import OPTIMIZERS, PAIRS, REGULARIZATIONS, Candidates, UpdateRule
 from coldstream.snapshot import NOT_WHAT_IT_SHOULD_BE, read_snapshot, write_snapshot
 
@@ -31,8 +32,12 @@ LARGEST_NUMBER = 10.0
 LARGEST_TARGET = 100.0
 """The largest target it takes: a step of AdaGrad moves a prediction by tenths, so beyond this it would not arrive."""
 
+NamedFeature: TypeAlias = tuple[str, str, float]
+"""A feature of a plain sample: field, value, weight. The value is "" for a number, and "=" before a category's name."""
+
 _NAMES_OF_IDS = re.compile(r"(?:^|_)(?:id|user|item)$|[a-z](?:Id|ID)$")
 _NOTHING = Candidates(np.zeros(2, np.int32), sparse([], []))
+_learn, _predict = unchecked_entry(learn), unchecked_entry(predict)
 
 
 class FactorizationMachine:
@@ -76,30 +81,40 @@ class FactorizationMachine:
 
     def predict_one(self, x: Mapping[str, Any]) -> float:
         """The expected target of x: a number, or a probability under the logistic loss. Unknown features count as absent."""
-        self._require_samples()
-        features = _described(x)
-        known = [
-            (column, weight)
-            for name, value, weight in features
-            if (field := self.vocabulary.field(name)) is not None
-            and (column := self.vocabulary.find(field, value)) is not None
-        ]
-        score = self.predict(sparse([column for column, _ in known], [weight for _, weight in known]))
-        return losses.sigmoid(score) if self.hyperparameters.loss == "logistic" else score
+        return self.predict_features(_described(x))
 
     def learn_one(self, x: Mapping[str, Any], y: float) -> None:
         """Learn that x came with the target y; numbers weigh, strings and lists of strings are one-hot or multi-hot."""
+        self.learn_features(_described(x), y)
+
+    def predict_features(self, features: Sequence[NamedFeature]) -> float:
+        """What `predict_one` gives, for `features` that are named already, each there once; nothing is checked."""
         self._require_samples()
-        features, target = _described(x), self._checked_target(y)
-        admitted: Features = [(self.vocabulary.admit_field(name), value, weight) for name, value, weight in features]
-        columns = [self.vocabulary.admit(field, value) for field, value, _ in admitted]
-        self.start(self.samples)
-        try:
-            self.learn(sparse(columns, [weight for _, _, weight in admitted]), target)
-        except Diverged:
-            self.undo(self.vocabulary.rollback())
-            raise
-        self.vocabulary.commit()
+        columns = self.vocabulary.find_named(features)
+        weights = [weight for _, _, weight in features]
+        if None in columns:
+            known = [n for n, column in enumerate(columns) if column is not None]
+            columns, weights = [columns[n] for n in known], [weights[n] for n in known]
+        score = float(_predict(self.parameters.theta, self.rule.pairs, sparse(columns, weights)))  # type: ignore[arg-type]
+        return losses.sigmoid(score) if self.hyperparameters.loss == "logistic" else score
+
+    def learn_features(self, features: Sequence[NamedFeature], y: float) -> None:
+        """What `learn_one` does, for `features` that are named already, each there once; only y is checked."""
+        self._require_samples()
+        target, vocabulary = self._checked_target(y), self.vocabulary
+        weights = [weight for _, _, weight in features]
+        columns = vocabulary.find_named(features)
+        if None not in columns and not vocabulary.uncommitted:
+            self._learn(sparse(columns, weights), target)  # type: ignore[arg-type]
+        else:
+            admitted = [vocabulary.admit(vocabulary.admit_field(name), value) for name, value, _ in features]
+            self.start(self.samples)
+            try:
+                self._learn(sparse(admitted, weights), target)
+            except Diverged:
+                self.undo(vocabulary.rollback())
+                raise
+            vocabulary.commit()
         self.samples += 1
 
     def save(self, path: str | Path) -> None:
@@ -157,11 +172,33 @@ class FactorizationMachine:
 
     def learn(self, x: Sparse, y: float = 1.0) -> None:
         """Learn that x came with y: predict, adapt λ, update Θ; or raise `Diverged` with nothing changed."""
-        own, x = self.parameters, self._checked_vector(x)
+        self._learn(self._checked_vector(x), float(y))
+
+    def _learn(self, x: Sparse, y: float) -> None:
+        own = self.parameters
         own.make_room(len(x.column))
-        if not learn(own.rows, own.optimizer, self.rule, x, _NOTHING, y, self.samples):
+        if not _learn(own.rows, own.optimizer, self.rule, x, _NOTHING, y, self.samples):
             raise Diverged(self.divergence(f"sample with target {y:g}"))
         own.changes += 1
+
+    def predict_samples(self, samples: Samples) -> Doubles:
+        """ŷ of many `samples`, whose columns have to be there."""
+        return predict_samples(self.parameters.theta, self.rule.pairs, samples)
+
+    def learn_samples(self, samples: Samples, targets: Doubles, order: Longs) -> None:
+        """Learn `samples` with their `targets` in an `order`, with the bits of one by one; all of them, or raise `Diverged`.
+
+        Nothing of them is checked: columns have to be there and started.
+        """
+        own = self.parameters
+        own.make_room(int(np.diff(samples.offset).max(initial=0)))
+        undo = own.checkpoint()
+        failed = learn_samples(own.rows, own.optimizer, self.rule, samples, _NOTHING, targets, order, self.samples)
+        if failed >= 0:
+            undo()
+            raise Diverged(self.divergence(f"sample {order[failed]} with target {targets[order[failed]]:g}"))
+        own.changes += 1
+        self.samples += len(order)
 
     def divergence(self, what: str) -> str:
         """The message for an update that was not applied: `what` it was about, and the remedy."""
@@ -194,7 +231,8 @@ class FactorizationMachine:
         loss = self.hyperparameters.loss
         if loss in ("softmax", "bpr"):
             raise InvalidInput(f"loss must be 'squared' or 'logistic' to learn a target, got {loss!r}")
-        y = plain(y)
+        if type(y) is not float:
+            y = plain(y)
         if not isinstance(y, int | float) or not abs(y) < 1e18:
             raise InvalidInput(f"y must be a finite number, got {shown(y)}")
         if loss == "logistic" and not 0 <= y <= 1:
@@ -257,13 +295,16 @@ def _named_like_an_id(name: str) -> bool:
     return _NAMES_OF_IDS.search(name) is not None
 
 
-def _described(x: object) -> list[tuple[str, str, float]]:
+def _described(x: object) -> list[NamedFeature]:
     if not isinstance(x, Mapping):
         raise InvalidInput(f"x must be a mapping from feature to value, got {shown(x)}")
-    described = []
+    described: list[NamedFeature] = []
     for name, raw in x.items():
         if not isinstance(name, str) or not name:
             raise InvalidInput(f"x: a feature's name must be a string that is not empty, got {shown(name)}")
+        if type(raw) is str and raw.isascii() and name.isascii():
+            described.append((name, "=" + raw, 1.0))  # as Category has it, which most features are
+            continue
         value = plain(raw)
         kind: type[Category | Categories | Number] = Number
         if isinstance(value, str):

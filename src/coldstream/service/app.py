@@ -19,6 +19,7 @@ from coldstream.service.openapi import document
 from coldstream.service.problems import CONTENT_TYPE, Problem
 from coldstream.service.routes import ROUTES, Route
 from coldstream.service.service import VERSION, Service
+from coldstream.service.tracing import Tracing
 
 
 class _Anything(Convertor[str]):
@@ -36,11 +37,14 @@ class _Anything(Convertor[str]):
 register_url_convertor("anything", _Anything())
 
 
-def application(service: Service, gate: Gate, routes: Sequence[Route] = ROUTES) -> Starlette:
+def application(service: Service, gate: Gate, routes: Sequence[Route] = ROUTES, tracing: Tracing | None = None) -> Starlette:
     """An ASGI application that answers on these routes, and says what they are."""
-    resources: dict[str, dict[str, Endpoint]] = {}
+    resources: dict[str, dict[str, ASGIApp]] = {}
     for route in routes:
-        resources.setdefault(route.path, {})[route.method] = Endpoint(route, service, gate)
+        endpoint: ASGIApp = Endpoint(route, service, gate)
+        if tracing is not None:
+            endpoint = tracing.traced(endpoint, route.method, route.path)
+        resources.setdefault(route.path, {})[route.method] = endpoint
     mounted = [
         routing.Route(path.replace("{id}", "{id:anything}"), Resource(endpoints), methods=list(endpoints))
         for path, endpoints in resources.items()

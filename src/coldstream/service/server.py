@@ -25,6 +25,7 @@ from coldstream.service.rates import Rates
 from coldstream.service.routes import ROUTES, Route
 from coldstream.service.service import Service, requested_model
 from coldstream.service.settings import Settings, check_exposure
+from coldstream.service.tracing import Tracing, tracing_of
 from coldstream.storage import stores
 
 log = logging.getLogger(__name__)
@@ -37,13 +38,23 @@ def serve(settings: Settings, routes: Sequence[Route] = ROUTES) -> None:
     requested_model(settings)
     connection_limits(settings)
     log_to_stderr(settings.log_level)
-    with closing(_bound(settings)) as listener:
+    with closing(_bound(settings)) as listener, _traced() as tracing:
         url = _url(settings)
         service = Service(settings, stores.shared(url) or stores.opened(url), listener.getsockname()[1])
-        app = application(service, Gate(keys, Rates(settings.requests_per_second)), routes)
+        app = application(service, Gate(keys, Rates(settings.requests_per_second)), routes, tracing)
         uvloop.run(_serve(app, service, listener))
     if service.failure is not None:
         raise service.failure
+
+
+@contextmanager
+def _traced() -> Iterator[Tracing | None]:
+    tracing = tracing_of(os.environ)
+    try:
+        yield tracing
+    finally:
+        if tracing is not None:
+            tracing.close()
 
 
 async def _serve(app: Starlette, service: Service, listener: socket.socket) -> None:

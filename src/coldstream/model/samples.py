@@ -1,0 +1,52 @@
+"""Many plain samples in one call into machine code.
+
+Shapes: n samples, of which sample i has the entries offset[i] to offset[i + 1] of x.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from coldstream.arrays import Doubles, Longs
+from coldstream.features.sparse import Sparse
+from coldstream.model.compiled import kernel
+from coldstream.model.kernels import learn, predict
+from coldstream.model.shapes import Candidates, OptimizerState, Rows, Theta, UpdateRule
+
+
+class Samples(NamedTuple):
+    """Sparse vectors one behind the other."""
+
+    offset: Longs
+    x: Sparse
+
+
+@kernel
+def learn_samples(
+    rows: Rows,
+    state: OptimizerState,
+    rule: UpdateRule,
+    samples: Samples,
+    nothing: Candidates,
+    targets: Doubles,
+    order: Longs,
+    at: int,
+) -> int:
+    """Learn samples in an order, as `learn` does one by one; the place in it of the first that diverged, or −1."""
+    for place in range(len(order)):
+        n = order[place]
+        first, last = samples.offset[n], samples.offset[n + 1]
+        x = Sparse(samples.x.column[first:last], samples.x.value[first:last])
+        if not learn(rows, state, rule, x, nothing, targets[n], at + place):
+            return place
+    return -1
+
+
+@kernel
+def predict_samples(theta: Theta, pairs: int, samples: Samples) -> Doubles:
+    """ŷ of every sample."""
+    scores = np.empty(len(samples.offset) - 1)
+    for n in range(len(scores)):
+        first, last = samples.offset[n], samples.offset[n + 1]
+        scores[n] = predict(theta, pairs, Sparse(samples.x.column[first:last], samples.x.value[first:last]))
+    return scores

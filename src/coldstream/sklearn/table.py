@@ -1,0 +1,83 @@
+"""What scikit-learn's callers hand over, as a matrix of numbers and columns of categories."""
+
+from typing import Any, NamedTuple
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import _check_feature_names, _check_n_features, validate_data
+
+from coldstream.arrays import Doubles
+
+
+class Table(NamedTuple):
+    """Columns by what they are."""
+
+    numbers: Doubles
+    """(n, numeric columns); NaN where a value is missing."""
+    categories: list[list[str | None]]
+    """By categorical column, the label of every row; None where it is missing."""
+    number_names: list[str]
+    category_names: list[str]
+
+
+def read(estimator: Any, X: Any, categorical: Any, reset: bool) -> Table:
+    """The table of X. With `reset` the estimator remembers its columns, else they have to be the same.
+
+    `categorical` says which columns are categories: their names, their places, or flags; or "from_dtype", the columns of a
+    frame that hold texts, categories or truth values.
+    """
+    frame = nw.from_native(X, pass_through=True, eager_only=True)
+    if not isinstance(frame, nw.DataFrame) or not all(isinstance(name, str) for name in frame.columns):
+        return _of_array(estimator, X, categorical, reset)
+    _check_feature_names(estimator, X, reset=reset)
+    _check_n_features(estimator, X, reset=reset)
+    if not len(frame):
+        raise ValueError(f"Found array with 0 sample(s) (shape={frame.shape}) while a minimum of 1 is required.")
+    named = _named(frame.columns, categorical)
+    if named is None:
+        named = [name for name, kind in frame.schema.items() if not (kind.is_numeric() or kind.is_temporal())]
+    numeric = [name for name in frame.columns if name not in named]
+    columns = [frame[name].cast(nw.Float64).to_numpy() for name in numeric]
+    numbers = np.column_stack(columns).astype(float) if columns else np.zeros((len(frame), 0))
+    if np.isinf(numbers).any():
+        raise ValueError("Input X contains infinity or a value too large for dtype('float64').")
+    return Table(numbers, [list(map(_label, frame[name].to_list())) for name in named], numeric, named)
+
+
+def _of_array(estimator: Any, X: Any, categorical: Any, reset: bool) -> Table:
+    checked = validate_data(estimator, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan")
+    names = [f"x{n}" for n in range(checked.shape[1])]
+    named = _named(names, categorical) or []
+    numeric = [name for name in names if name not in named]
+    places = {name: n for n, name in enumerate(names)}
+    numbers: NDArray[Any] = checked[:, [places[name] for name in numeric]]
+    return Table(numbers, [list(map(_label, checked[:, places[name]].tolist())) for name in named], numeric, named)
+
+
+def _named(names: list[str], categorical: Any) -> list[str] | None:
+    """The names of the columns that were said to be categories; None where their types say it."""
+    if categorical is None:
+        return []
+    if isinstance(categorical, str):
+        if categorical == "from_dtype":
+            return None
+        raise ValueError(f"categorical_features must be 'from_dtype', or names, places or flags, got {categorical!r}")
+    given = list(categorical)
+    if given and all(isinstance(one, bool | np.bool_) for one in given):
+        if len(given) != len(names):
+            raise ValueError(f"categorical_features must have a flag for each of {len(names)} columns, got {len(given)}")
+        return [name for name, flag in zip(names, given, strict=True) if flag]
+    chosen = [one if isinstance(one, str) else names[one] for one in given]
+    if unknown := [name for name in chosen if name not in names]:
+        raise ValueError(f"categorical_features names {unknown}, but the columns are {names}")
+    return chosen
+
+
+def _label(value: Any) -> str | None:
+    """The label of a category; whole numbers are the same as whole floats."""
+    if value is None or value != value:
+        return None
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value)
