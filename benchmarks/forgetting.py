@@ -1,10 +1,11 @@
-"""Does learning freeze? A stream whose taste changes at half: plain AdaGrad, AdaGrad that forgets, and a newcomer.
+"""Does learning freeze? A stream whose taste changes at half: plain AdaGrad, AdaGrad that begins anew, and a newcomer.
 
 AdaGrad's sums only grow, and steps shrink with their root: after millions of events a change of taste is hardly followed.
-Here everybody's taste is drawn anew at half of the stream. 100,000 events later, recall@10 of a recommender with
-`adagrad_window` and of one without are compared with one that never saw the old taste.
+Here everybody's taste is drawn anew at half of the stream. 100,000 events later, recall@10 of a recommender that notices
+(`renewal`), of one that only fades (`adagrad_window`) and of one that does neither are compared with one that never saw the
+old taste.
 
-    python benchmarks/forgetting.py --events 10000000
+    python benchmarks/forgetting.py --events 10000000 --after 100000
 """
 
 import argparse
@@ -61,9 +62,9 @@ class Outcome(NamedTuple):
     cost: float
 
 
-def run(name: str, window: float, before: int, after: int) -> Outcome:
+def run(name: str, renewal: float, window: float, before: int, after: int) -> Outcome:
     """One recommender through its part of the stream."""
-    recommender = Recommender(Schema(exclude_seen=False), seed=1, adagrad_window=window)
+    recommender = Recommender(Schema(exclude_seen=False), seed=1, renewal=renewal, adagrad_window=window)
     recommender.put_items((f"i{n}", {}) for n in range(ITEMS))
     old, new, start = choices(1), choices(2), time.perf_counter()
     learned = [_learned(recommender, old, before, 3), _learned(recommender, new, AFTER, 4)]
@@ -86,12 +87,16 @@ def main() -> None:
     """The table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=int, default=1_000_000, help="of the whole stream (a million)")
-    parser.add_argument("--window", type=float, nargs="*", default=[20_000, 100_000], help="updates that are remembered")
+    parser.add_argument("--after", type=int, help="events of the new taste (half of them)")
+    parser.add_argument("--renewal", type=float, nargs="*", default=[1.0], help="surprise at which sums begin anew")
+    parser.add_argument("--window", type=float, nargs="*", default=[20_000], help="updates that are remembered")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     options = parser.parse_args()
     half = options.events // 2
-    asked = [("never saw the old taste", 0.0, 0, AFTER), ("plain AdaGrad", 0.0, half, half)]
-    asked += [(f"window of {window:,.0f}", window, half, half) for window in options.window]
+    after = half if options.after is None else options.after
+    asked = [("never saw the old taste", 0.0, 0.0, 0, AFTER), ("plain AdaGrad", 0.0, 0.0, half, after)]
+    asked += [(f"renewal at {renewal:g}", renewal, 0.0, half, after) for renewal in options.renewal]
+    asked += [(f"window of {window:,.0f}", 0.0, window, half, after) for window in options.window]
     print(f"{options.events:,} events of {USERS:,} users with {ITEMS:,} items; the taste changes at half; recall@{TOP}")
     print(f"{'':>26}{'old taste':>12}{'+100,000':>12}{'of newcomer':>13}{'at the end':>12}{'µs an event':>13}")
     with ProcessPoolExecutor(options.jobs) as pool:

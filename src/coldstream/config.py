@@ -42,6 +42,10 @@ class Hyperparameters:
     adagrad_window: float = 0.0
     """How many updates of a parameter AdaGrad's sum remembers, the older the less; 0 is all of them. Without a window steps
     only shrink, and after millions of events a change of taste is hardly followed."""
+    renewal: float = 1.0
+    """By how much choices may become more surprising before AdaGrad's sums begin anew: the mean of −log p over 2,000 events
+    against that over 50,000, p the share of what was chosen among its negatives. 0 is never. A change of everybody's taste
+    raises it by about 2, a restless stream by less than .6."""
     regularization: Regularization = "per-field"
     """`fixed`; `paper`, one adaptive λ each for w0, w and every factor; `per-field`, one adaptive log-λ per field."""
     intercept_penalty: float = 0.0
@@ -86,7 +90,7 @@ class Hyperparameters:
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> "Hyperparameters":
         """The inverse of `document`."""
-        return cls().with_(**document)
+        return cls().with_(**{**BEFORE, **document})
 
     def with_(self, **changes: Any) -> "Hyperparameters":
         """The same hyperparameters with some `changes`."""
@@ -97,6 +101,9 @@ class Hyperparameters:
         return replace(self, **changes)
 
 
+BEFORE: Mapping[str, Any] = {"renewal": 0.0}
+"""What a document means by saying nothing of a hyperparameter that is younger than it: bits stay what they were."""
+
 _BOUNDS: Mapping[str, tuple[float, float]] = {
     "factors": (0, 10_000),
     "initial_deviation": (0, 1e3),
@@ -104,6 +111,7 @@ _BOUNDS: Mapping[str, tuple[float, float]] = {
     "learning_rate": (1e-12, 1e3),
     "adagrad_floor": (1e-30, 1e6),
     "adagrad_window": (0, 1e12),
+    "renewal": (0, 100),
     "intercept_penalty": (0, 1e6),
     "linear_penalty": (0, 1e6),
     "factor_penalty": (0, 1e6),

@@ -33,6 +33,7 @@ from coldstream.learning import learn_all, learn_one, learn_or_observe, observe_
 from coldstream.memory import Memory, memory_of
 from coldstream.model.explanation import Addends, Explanation, explained, side_of
 from coldstream.model.factorization_machine import checked_seed, resolve_hyperparameters
+from coldstream.model.renewal import RENEWED
 from coldstream.scoring.filters import Predicate, excluded_slots
 from coldstream.scoring.ranking import Rank, rank_by
 from coldstream.scoring.requests import EncodedRequest
@@ -139,6 +140,12 @@ class Recommender:
     def position(self) -> int:
         """The position in the log of the last event, or its number where there is no log."""
         return self._clock.position
+
+    @property
+    def renewed_at(self) -> int | None:
+        """The position of the event at which choices had become so surprising that AdaGrad's sums began anew, if ever."""
+        after = int(self._shared.machine.parameters.optimizer.surprise[RENEWED])
+        return after - 1 if after else None
 
     @property
     def size(self) -> Size:

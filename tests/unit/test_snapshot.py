@@ -16,6 +16,20 @@ from coldstream.snapshot import read_snapshot, write_snapshot
 from conftest import bits
 
 
+def test_a_snapshot_from_before_surprise_was_counted_goes_on_without_it(tmp_path: Path) -> None:
+    original = filled("default")
+    original.save(tmp_path / "new")
+    document, arrays = read_snapshot(tmp_path / "new")
+    del document["hyperparameters"]["renewal"]
+    write_snapshot(tmp_path / "old", document, {name: own for name, own in arrays.items() if name != "surprise"})
+    loaded = Recommender.load(tmp_path / "old")
+    assert loaded.hyperparameters == original.hyperparameters.with_(renewal=0.0)
+    assert loaded.renewed_at is None
+    for recommender in (original, loaded):
+        recommender.learn(stream(60, seed=1))
+    assert loaded.recommend("u1", 5) == original.recommend("u1", 5)
+
+
 @pytest.mark.parametrize("preset", PRESETS)
 def test_going_on_after_loading_is_as_if_it_had_never_stopped(preset: str, tmp_path: Path) -> None:
     original = filled(preset)

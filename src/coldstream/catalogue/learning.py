@@ -13,6 +13,7 @@ from coldstream.catalogue.trends import count_trend, trend_value, value_at
 from coldstream.features.sparse import Sparse
 from coldstream.model.compiled import inlined, kernel
 from coldstream.model.kernels import learn
+from coldstream.model.renewal import notice
 from coldstream.model.shapes import Candidates, OptimizerState, Rows, UpdateRule
 from coldstream.model.vectors import prefetch
 
@@ -150,6 +151,7 @@ def _learn_one(
         prefetch(state.place, candidates.x.column[n], 1)
     if not learn(rows, state, rule, x, candidates, 1.0, drawn.position):
         return False
+    notice(state, rule, drawn.position)
     _count_one(items, slot, history.recent, clock)
     return True
 

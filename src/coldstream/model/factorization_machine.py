@@ -268,6 +268,7 @@ def rule_of(hyperparameters: Hyperparameters) -> UpdateRule:
         eta=float(h.learning_rate),
         epsilon=float(h.adagrad_floor),
         kept=1.0 - 1.0 / h.adagrad_window if h.adagrad_window else 1.0,
+        renewal=float(h.renewal) if h.optimizer == "adagrad" and h.loss in ("softmax", "bpr") else 0.0,
         rho=float(h.penalty_rate),
         intercept=h.intercept,
         linear=h.linear,

@@ -16,6 +16,7 @@ from coldstream.arrays import Doubles, Floats, Integers
 from coldstream.features.sparse import Sparse
 from coldstream.model.compiled import inlined, kernel
 from coldstream.model.losses import gradients
+from coldstream.model.renewal import LAST, surprise_of
 from coldstream.model.shapes import (
     ACROSS,
     FROM_ITSELF,
@@ -57,11 +58,16 @@ def learn(
     columns, k = len(touched.column), rows.V.shape[1]
     gradient = Gradient(touched.column, np.zeros(columns, np.float32), np.zeros((columns, k), np.float32))
     theta = Theta(state.w0, rows.w, rows.V, rows.field)
+    g = np.empty(len(candidates.offset) - 1, np.float64)
     if rule.pairs == ACROSS:
-        g_sum = _contrast_across(theta, rule, x, candidates, target, touched, gradient)
+        g_sum = _contrast_across(theta, rule, x, candidates, target, touched, g, gradient)
     else:
-        g_sum = _contrast_all(theta, rule, x, candidates, target, touched, gradient)
-    return update(rows, state, rule, g_sum, gradient, at)
+        g_sum = _contrast_all(theta, rule, x, candidates, target, touched, g, gradient)
+    if not update(rows, state, rule, g_sum, gradient, at):
+        return False
+    if rule.renewal > 0.0:
+        state.surprise[LAST] = surprise_of(g[0])
+    return True
 
 
 @inlined
@@ -114,6 +120,7 @@ def _contrast_across(
     candidates: Candidates,
     target: float,
     touched: Touched,
+    g: Doubles,
     out: Gradient,
 ) -> float:
     """Gradients where a pair has one feature of the context and one of the candidate; returns Σg.
@@ -129,7 +136,7 @@ def _contrast_across(
     for n in range(len(t)):
         t[n] += theta.w[touched.column[context + n]]
     c = len(candidates.offset) - 1
-    y, g = np.empty(c, np.float64), np.empty(c, np.float64)
+    y = np.empty(c, np.float64)
     for j in range(c):
         y[j] = fixed
         for n in range(candidates.offset[j], candidates.offset[j + 1]):
@@ -181,11 +188,11 @@ def _contrast_all(
     candidates: Candidates,
     target: float,
     touched: Touched,
+    g: Doubles,
     out: Gradient,
 ) -> float:
     """Gradients where all features interact; returns Σg."""
     sums = np.empty((len(candidates.offset) + 1, theta.V.shape[1]), np.float32)
-    g = np.empty(len(candidates.offset) - 1, np.float64)
     g_sum = _forward(theta, rule, x, candidates, target, sums, g)
     _backward(theta, rule, x, candidates, sums, g, g_sum, touched, out)
     return g_sum

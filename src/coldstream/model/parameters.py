@@ -11,11 +11,14 @@ from coldstream.arrays import checked_columns, copies, grown, write_back
 from coldstream.config import Hyperparameters
 from coldstream.model.compiled import unchecked_entry
 from coldstream.model.keyed_random import fill_normal
+from coldstream.model.renewal import SURPRISES
 from coldstream.model.shapes import OptimizerState, Rows, Theta
 
 _fill_normal = unchecked_entry(fill_normal)
 _PER_TOUCH = ("sw", "sV", "touched")
 _TRANSIENT = ("place",)
+_YOUNGER = ("surprise",)
+"""What snapshots do not have that were written before there was any: it is as in the beginning."""
 
 
 class Parameters:
@@ -55,6 +58,7 @@ class Parameters:
             sV=np.zeros((0, k), f),
             touched=np.zeros(0, i),
             touches=np.zeros(1, i),
+            surprise=np.zeros(SURPRISES),
             place=np.zeros(0, i),
             factored=np.zeros(0, np.uint8),
         )
@@ -152,7 +156,7 @@ class Parameters:
         self.grow(columns, fields)
         self.make_room(len(state["touched"]))
         for name, array in (self.rows._asdict() | self.optimizer._asdict()).items():
-            if name not in _TRANSIENT:
+            if name not in _TRANSIENT and (name in state or name not in _YOUNGER):
                 source = state[name]
                 rows = columns if name in self._used else len(source)
                 fits = len(source) == rows <= len(array) and source.shape[1:] == array.shape[1:]

@@ -104,6 +104,7 @@ class Machine:
         self._squares = Theta(0.0, np.zeros_like(self.theta.w), np.zeros_like(self.theta.V))
         self._sensitivity = Theta(0.0, np.zeros_like(self.theta.w), np.zeros_like(self.theta.V))
         self._mean_square: dict[tuple[int, str], float] = {}
+        self._renewed: set[int] = set()
 
     def scores(self, context: Vector, candidates: Sequence[Vector]) -> list[float]:
         """ŷ of every candidate in the context."""
@@ -122,6 +123,10 @@ class Machine:
         elif self.hyperparameters.regularization == "per-field":
             self._adapt_per_field(gradient, touched)
         self._update(gradient, touched)
+
+    def renew(self) -> None:
+        """Let AdaGrad's sums of every column begin anew at its next update."""
+        self._renewed = set(range(len(self.fields)))
 
     def gradient(self, context: Vector, candidates: Sequence[Vector], target: float = 1.0) -> Theta:
         """∂ℓ/∂θ = Σ_j ∂ℓ/∂ŷ_j ∂ŷ_j/∂θ for every parameter."""
@@ -170,7 +175,10 @@ class Machine:
             rate = float(self._rate(self._squares.w0))
             self.theta.w0 -= rate * step
             s.w0 = -2.0 * rate * old.w0
+        always = kept
         for i in touched:
+            kept = 0.0 if i in self._renewed else always
+            self._renewed.discard(i)
             group = self.fields[i] if h.regularization == "per-field" else 0
             carried = 1.0 if h.regularization == "per-field" else 0.0
             if h.linear:

@@ -52,6 +52,7 @@ class OptimizerState(NamedTuple):
     sV: Floats
     touched: Integers  # columns of the last update, the first touches[0] of them
     touches: Integers
+    surprise: Doubles  # (SURPRISES,): of choices, as `renewal` keeps it
     place: Integers  # (d,): where an update has a column; −1 except while a kernel runs
     factored: Flags  # (F,): 0 where a field is linear only
 
@@ -66,6 +67,7 @@ class UpdateRule(NamedTuple):
     eta: float
     epsilon: float
     kept: float  # of AdaGrad's sums, at every update: 1 if all of them is remembered
+    renewal: float  # by how much the surprise of choices may rise before AdaGrad's sums begin anew; 0 if they never do
     rho: float
     intercept: bool
     linear: bool

@@ -6,6 +6,7 @@ import numpy as np
 
 from coldstream.arrays import Doubles, Floats, Integers
 from coldstream.model.compiled import inlined
+from coldstream.model.renewal import kept_of
 from coldstream.model.shapes import (
     ADAGRAD,
     PAPER,
@@ -51,7 +52,7 @@ def update(rows: Rows, state: OptimizerState, rule: UpdateRule, g_sum: float, gr
         np.empty((sensitivities, k), np.float32),
     )
     sound = _step_vectors(rows, state, rule, gradient, penalty, old)
-    sound &= _step_weights(rows, rule, gradient, penalty, old)
+    sound &= _step_weights(rows, state, rule, gradient, penalty, old)
     w0, G0 = _step_intercept(state, rule, g_sum, lambda0)
     sound = sound and abs(float(w0)) < 2.0**40 and math.isfinite(G0 + lambda0)
     for n in range(len(penalty.w)):  # a λ that is lost has lost its parameters too; one of a row is enough to tell
@@ -164,7 +165,6 @@ def _step_vectors(
     k, lost = rows.V.shape[1], 0
     adagrad, per_field = rule.optimizer == ADAGRAD, rule.regularization == PER_FIELD
     eta, epsilon, one, two = np.float32(rule.eta), np.float32(rule.epsilon), np.float32(1.0), np.float32(2.0)
-    kept = np.float32(rule.kept)
     rate, twice, step = np.full(k, eta, np.float32), np.empty(k, np.float32), np.empty(k, np.float32)
     row = -1
     for t in range(len(gradient.column)):
@@ -173,6 +173,7 @@ def _step_vectors(
             row = n
             for f in range(k):
                 twice[f] = np.float32(2.0 * penalty.V[n, f])
+        kept = kept_of(state, rule, rows.touched_at[i])
         if not state.factored[rows.field[i]]:
             _copy(rows.V[i], old.V[t])
             if adagrad:
@@ -206,12 +207,13 @@ def _step_vectors(
 
 
 @inlined
-def _step_weights(rows: Rows, rule: UpdateRule, gradient: Gradient, penalty: Penalty, old: Overwritten) -> bool:
+def _step_weights(
+    rows: Rows, state: OptimizerState, rule: UpdateRule, gradient: Gradient, penalty: Penalty, old: Overwritten
+) -> bool:
     """The same step for w: gathered, on vectors, and scattered; whether the results are sound."""
     touched = len(gradient.column)
     adagrad, per_field = rule.optimizer == ADAGRAD, rule.regularization == PER_FIELD
     eta, epsilon, one, two = np.float32(rule.eta), np.float32(rule.epsilon), np.float32(1.0), np.float32(2.0)
-    kept = np.float32(rule.kept)
     twice, rate, new = np.empty(touched, np.float32), np.full(touched, eta, np.float32), np.empty(touched, np.float32)
     lost = 0
     for t in range(touched):
@@ -227,7 +229,7 @@ def _step_weights(rows: Rows, rule: UpdateRule, gradient: Gradient, penalty: Pen
     if adagrad:
         squares = np.empty(touched, np.float32)
         for t in range(touched):
-            squares[t] = kept * old.Gw[t] + new[t] * new[t]
+            squares[t] = kept_of(state, rule, rows.touched_at[gradient.column[t]]) * old.Gw[t] + new[t] * new[t]
         for t in range(touched):
             rate[t] = eta / np.sqrt(squares[t] + epsilon)
         for t in range(touched):

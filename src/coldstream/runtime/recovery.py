@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from coldstream.bounds import Bounds
-from coldstream.config import Hyperparameters
+from coldstream.config import BEFORE, Hyperparameters
 from coldstream.errors import (
     Interrupted,
     InvalidInput,
@@ -27,6 +27,7 @@ from coldstream.storage.view import View
 log = logging.getLogger(__name__)
 
 
+_DEFAULTS = Hyperparameters().document()
 NO_CHANGES: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -191,7 +192,9 @@ def check_requested(requested: RequestedModel, learner: Learner) -> None:
     """Refuse a model that contradicts what was learned."""
     recommender = learner.recommender
     if requested.hyperparameters is not None:
-        _require_same("hyperparameter ", recommender.hyperparameters.document(), requested.hyperparameters.document())
+        learned, wanted = recommender.hyperparameters.document(), requested.hyperparameters.document()
+        younger = {name: old for name, old in BEFORE.items() if learned[name] == old and wanted[name] == _DEFAULTS[name]}
+        _require_same("hyperparameter ", learned, wanted | younger)  # a log may be older than a preset's newest entries
     if requested.seed is not None:
         _require_same("", {"seed": recommender.seed}, {"seed": requested.seed})
     if requested.schema is not None and requested.schema != learner.declared:

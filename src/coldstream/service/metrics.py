@@ -95,6 +95,10 @@ class _State:
         newest, lag = current.snapshots.newest, current.lag
         gauges: dict[str, tuple[str, float | None]] = {
             "log_position": ("The last line of the log that is learned.", learner.position),
+            "renewed_position": (
+                "The line at which taste had changed so much that AdaGrad's sums began anew; 0 for never.",
+                learner.recommender.renewed_at or 0,
+            ),
             "writer": ("1 in the process that writes, 0 in one that follows.", current.role is Role.WRITER),
             "lag_lines": ("Lines of the log that are not learned here yet, as far as is known.", lag.lines),
             "lag_seconds": ("For how long not everything was known here that there was; 0 where it is.", lag.seconds),

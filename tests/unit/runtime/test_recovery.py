@@ -404,6 +404,15 @@ def test_a_log_from_before_there_were_bounds_is_replayed_without_any_and_then_ge
     assert recovered(store, SAME).position == 122
 
 
+def test_a_log_from_before_a_hyperparameter_keeps_its_bits_under_a_preset_that_has_it(store: SqliteStore) -> None:
+    old = {name: value for name, value in SMALL.document().items() if name != "renewal"}
+    store.append([line(LogHeader(SCHEMA.document(), old, 1))], 0)
+    learner = recovered(store, RequestedModel(SCHEMA, SMALL, 1))
+    assert SMALL.renewal > 0 == learner.recommender.hyperparameters.renewal
+    with pytest.raises(InvalidInput, match=r"hyperparameter renewal is 0\.0 in the store and 2\.0"):
+        recovered(store, RequestedModel(SCHEMA, SMALL.with_(renewal=2.0), 1))
+
+
 def test_other_bounds_are_a_line_of_the_log(store: SqliteStore) -> None:
     lived(store, RECORDS)
     changed = recovered(store, SAME._replace(bounds={"users": 2, "memory": "8 MiB"}))
