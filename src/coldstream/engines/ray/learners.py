@@ -1,8 +1,8 @@
 """Learners as Ray actors.
 
-The driver has the log, and is the only one who writes to it; actors have what they learned, and nothing else. Whoever is lost
-is not restarted alone: all begin again from what was known at a merge, and are handed the lines behind it. So an actor that
-was cut off can do no harm, and no call is ever repeated.
+The driver has the log, and is the only one who writes to it; actors have what they learned, and nothing else. Whoever is
+lost is not restarted alone: all begin again from what was known at a merge, and are handed the lines behind it. So an actor
+that was cut off can do no harm, and no call is ever repeated.
 """
 
 import logging
