@@ -80,7 +80,7 @@ class Exchange:
         if not 0 <= learner < learners:
             raise InvalidInput(f"learner must be from 0 to {learners - 1}, got {shown(learner)}")
         if learners > 1:
-            _refuse_bounds(shared)
+            refuse_bounds(shared)
         self.learner, self.learners = learner, learners
         self._shared, self._users = shared, users
         self._peers = [_Peer() for _ in range(learners)]
@@ -147,7 +147,7 @@ class Exchange:
             raise InvalidInput(f"changes must be of {self.learners} learners, each once, got those of {numbers}")
         parameters = self._shared.machine.parameters
         columns = [
-            one.column if one.learner == self.learner else self._columns_of(one, self._peers[one.learner], clock)
+            one.column if one.learner == self.learner else _columns_of(self._shared, one, self._peers[one.learner], clock)
             for one in changes
         ]
         union = np.unique(np.concatenate(columns))
@@ -167,6 +167,8 @@ class Exchange:
         for name, before in self._penalties_before().items():
             merged = merged_penalties(name, before, [one.penalties[name] for one in changes], self._regularization)
             getattr(parameters.optimizer, name)[...] = merged
+        if self.learners > 1:
+            forget_last_update(self._shared)
         self._penalties, self._since = self._penalties_now(), clock.position
         parameters.changes += 1
         return len(union)
@@ -179,25 +181,18 @@ class Exchange:
         ]
         union: Integers = np.unique(np.concatenate(own)).astype(np.int32)
         kept = {name: getattr(parameters.rows, name)[union] for name in (*self._exchanged(), STAMP)}
-        return Changes(self.learner, union, kept, *_named(list(enumerate(self._names(union)))), self._penalties_now())
-
-    def adopt(self, changes: Sequence[Changes], clock: Clock) -> None:
-        """Take over rows as others have them, and λ where they are given."""
-        parameters = self._shared.machine.parameters
-        for one in changes:
-            columns = self._columns_of(one, _Peer(), clock)
-            for name in (*self._exchanged(), STAMP):
-                getattr(parameters.rows, name)[columns] = one.rows[name]
-            for name, array in one.penalties.items():
-                getattr(parameters.optimizer, name)[...] = array
-        parameters.changes += 1
+        penalties = self._penalties_now()
+        if self.learners == 1:  # columns are the same everywhere, and so is the last update
+            touches = int(parameters.optimizer.touches[0])
+            penalties |= {name: getattr(parameters.optimizer, name)[:touches].copy() for name in ("touched", "sw", "sV")}
+            penalties["s0"] = parameters.optimizer.s0.copy()
+        return Changes(self.learner, union, kept, *_named(list(enumerate(self._names(union)))), penalties)
 
     # Columns and names
 
     def _exchanged(self) -> list[str]:
         """The arrays of rows that this configuration has, but for the fields, which names tell, and the stamps."""
-        rows = self._shared.machine.parameters.rows
-        return [name for name in Rows._fields if name not in ("field", STAMP) and len(getattr(rows, name)) == len(rows.w)]
+        return _exchanged(self._shared)
 
     def _stamped(self, own: bool) -> Integers:
         """The columns that were written to since the last merge: of users' ids, or all others."""
@@ -210,23 +205,6 @@ class Exchange:
     def _names(self, columns: Integers) -> list[tuple[int, str]]:
         vocabulary, fields = self._shared.encoder.vocabulary, self._shared.machine.parameters.rows.field[columns].tolist()
         return [(field, str(vocabulary.value(one))) for field, one in zip(fields, columns.tolist(), strict=True)]
-
-    def _columns_of(self, changes: Changes, peer: _Peer, clock: Clock) -> Integers:
-        """The columns that another learner's have here; what is not known here is admitted."""
-        vocabulary = self._shared.encoder.vocabulary
-        if peer.release_count != vocabulary.release_count:  # a column here may stand for something else by now
-            peer.columns[:] = -1
-        peer.columns = grown(peer.columns, int(changes.column.max(initial=-1)) + 1, -1)
-        told = changes.column[changes.named]
-        names = zip(changes.field.tolist(), texts(changes.value, changes.value_length), strict=True)
-        peer.names.update(zip(told.tolist(), names, strict=True))
-        peer.columns[told] = -1
-        for column in changes.column[peer.columns[changes.column] < 0].tolist():
-            peer.columns[column] = vocabulary.admit(*peer.names[column])
-        self._shared.start(clock)
-        peer.release_count = vocabulary.release_count
-        here: Integers = peer.columns[changes.column]
-        return here
 
     # What was known at the last merge
 
@@ -285,13 +263,65 @@ class Exchange:
         return before
 
 
+def adopt(shared: SharedModel, changes: Sequence[Changes], clock: Clock) -> None:
+    """Take over rows as others have them, and λ where they are given, where nothing is learned."""
+    parameters = shared.machine.parameters
+    for one in changes:
+        columns = _columns_of(shared, one, _Peer(), clock)
+        for name in (*_exchanged(shared), STAMP):
+            getattr(parameters.rows, name)[columns] = one.rows[name]
+        _adopt_penalties(shared, one.penalties)
+    parameters.changes += 1
+
+
+def _adopt_penalties(shared: SharedModel, penalties: Mapping[str, NDArray[Any]]) -> None:
+    parameters = shared.machine.parameters
+    if "touched" in penalties:
+        parameters.make_room(len(penalties["touched"]))
+        parameters.optimizer.touches[0] = len(penalties["touched"])
+    elif penalties:
+        forget_last_update(shared)
+    for name, array in penalties.items():
+        getattr(parameters.optimizer, name)[: len(array)] = array
+
+
+def forget_last_update(shared: SharedModel) -> None:
+    """Of several learners each has another last update, which the paper's λ is adapted by: a merge lets none stand."""
+    own = shared.machine.parameters.optimizer
+    own.touches[0], own.s0[0] = 0, 0.0
+
+
+def _exchanged(shared: SharedModel) -> list[str]:
+    rows = shared.machine.parameters.rows
+    return [name for name in Rows._fields if name not in ("field", STAMP) and len(getattr(rows, name)) == len(rows.w)]
+
+
+def _columns_of(shared: SharedModel, changes: Changes, peer: _Peer, clock: Clock) -> Integers:
+    """The columns that another learner's have here; what is not known here is admitted."""
+    vocabulary = shared.encoder.vocabulary
+    if peer.release_count != vocabulary.release_count:  # a column here may stand for something else by now
+        peer.columns[:] = -1
+    peer.columns = grown(peer.columns, int(changes.column.max(initial=-1)) + 1, -1)
+    told = changes.column[changes.named]
+    names = zip(changes.field.tolist(), texts(changes.value, changes.value_length), strict=True)
+    peer.names.update(zip(told.tolist(), names, strict=True))
+    peer.columns[told] = -1
+    for column in changes.column[peer.columns[changes.column] < 0].tolist():
+        peer.columns[column] = vocabulary.admit(*peer.names[column])
+    shared.start(clock)
+    peer.release_count = vocabulary.release_count
+    here: Integers = peer.columns[changes.column]
+    return here
+
+
 def _named(new: Sequence[tuple[int, tuple[int, str]]]) -> tuple[Integers, Integers, Flags, Integers]:
     """Places, fields and values as arrays."""
     places, fields = np.array([place for place, _ in new], np.int32), np.array([field for _, (field, _) in new], np.int32)
     return places, fields, *joined_texts([value for _, (_, value) in new])
 
 
-def _refuse_bounds(shared: SharedModel) -> None:
+def refuse_bounds(shared: SharedModel) -> None:
+    """Refuse what several learners would make of bounds: each would let other things go."""
     remedy = "leave the bound out, or learn with one"
     for name in ("memory", "items", "users", "expire_users"):
         value = getattr(shared.bounds, name)

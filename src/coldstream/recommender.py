@@ -20,7 +20,7 @@ from coldstream.events.availability import Availability
 from coldstream.events.clock import Clock
 from coldstream.events.event import Event, checked_id, checked_names, checked_time
 from coldstream.eviction import evict, is_due, settle
-from coldstream.exchange import Changes, Exchange
+from coldstream.exchange import Changes, Exchange, adopt, refuse_bounds
 from coldstream.features.encoder import ItemMemo
 from coldstream.features.fields import Field
 from coldstream.features.history import Features
@@ -272,6 +272,18 @@ class Recommender:
             raise UnknownId(f"user {user!r} is not known; there is nothing to forget")
         self._users.forget(user)
         self._shared.release("user", user)
+
+    def names_of(self, columns: Iterable[int]) -> list[tuple[str, str]]:
+        """The fields and values that `columns` stand for; those that stand for nothing are left out."""
+        vocabulary = self._shared.encoder.vocabulary
+        return [name for column in columns if (name := vocabulary.owner_or_none(column)) is not None]
+
+    def release_named(self, names: Iterable[tuple[str, str]]) -> None:
+        """The same as `release_values`, by the `names` of features that `names_of` gives; some may not be known here."""
+        vocabulary = self._shared.encoder.vocabulary
+        numbers = [(vocabulary.field(field), value) for field, value in names]
+        found = [vocabulary.find(field, value) for field, value in numbers if field is not None]
+        self._shared.release_values(column for column in found if column is not None)
 
     def release_values(self, columns: Iterable[int]) -> None:
         """Forget values of users' attributes and of contexts, by their `columns`, and what was learned of them."""
@@ -561,6 +573,11 @@ class Recommender:
         """What this recommender tells others, as number `learner` of several `learners` of one stream."""
         return Exchange(self._shared, self._users, learner, learners)
 
+    def check_learners(self, learners: int) -> None:
+        """Raise what `exchange` would raise of so many `learners`."""
+        if learners > 1:
+            refuse_bounds(self._shared)
+
     def replay_own(self, lines: Sequence[tuple[int, Event | Elsewhere]], slots: list[int]) -> None:
         """Learn events of a log, each with its position, and count those of users who belong to others.
 
@@ -579,9 +596,9 @@ class Recommender:
         """Take up the `changes` of all learners of an `exchange`; how many rows of parameters that were."""
         return exchange.merge(changes, self._clock)
 
-    def adopt(self, exchange: Exchange, changes: Sequence[Changes]) -> None:
-        """Take over `changes` that others have merged, through an `exchange`."""
-        exchange.adopt(changes, self._clock)
+    def adopt(self, changes: Sequence[Changes]) -> None:
+        """Take over `changes` that others have merged; what was learned here since is lost."""
+        adopt(self._shared, changes, self._clock)
 
     def _learn_many(self, events: Iterable[Event]) -> None:
         given = checked_events(events)

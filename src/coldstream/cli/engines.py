@@ -21,9 +21,7 @@ class Engine(NamedTuple):
 def add_engine(parser: argparse.ArgumentParser) -> None:
     """Where trials are run."""
     own = parser.add_argument_group("more than one machine, or more than one learner")
-    own.add_argument(
-        "--engine", choices=["ray"], help="run on Ray: trials are spread over its cores, or those of --learners"
-    )
+    own.add_argument("--engine", choices=["ray"], help="run on Ray: trials are spread over its cores, or learners are")
     own.add_argument("--address", metavar="HOST:PORT", help="of a Ray cluster; without it, one on this machine")
 
 
@@ -53,7 +51,7 @@ def engine_of(args: argparse.Namespace) -> Iterator[Engine]:
 
     every = merge_every or MERGE_EVERY
     if args.engine is None:
-        yield Engine(RunWithLearners(learners, every), args.jobs)
+        yield Engine(RunWithLearners(learners or 1, every), args.jobs)
         return
     from coldstream.engines.ray.session import connected
 

@@ -11,9 +11,10 @@ from coldstream.evaluation.runs import Job, run, stream_of
 from coldstream.evaluation.workload import loaded
 from coldstream.increments import State
 from coldstream.runtime.learners import Learners, LocalLearners
+from coldstream.runtime.limits import WriterLimits
 
-MERGE_EVERY = 500
-"""Events after which learners merge, where nothing else is said: docs/decisions/0059-merging.md."""
+MERGE_EVERY = WriterLimits().merge_events
+"""Events after which learners merge, where nothing else is said."""
 
 
 @dataclass(frozen=True)

@@ -75,6 +75,7 @@ def run(job: Job, advance: Callable[[int], None]) -> Trial:
 
 
 def stream_of(job: Job, workload: Workload) -> Stream:
+    """What a job may see of a workload's stream."""
     return untested(workload.stream) if job.untested else workload.stream
 
 

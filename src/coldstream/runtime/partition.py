@@ -16,8 +16,10 @@ from coldstream.increments import State
 from coldstream.learning import Elsewhere
 from coldstream.recommender import Recommender
 from coldstream.runtime.lines import Lines
+from coldstream.runtime.partitioning import part_of
 from coldstream.runtime.records import (
     BoundsChanged,
+    FeaturesReleased,
     FieldsAdded,
     Interaction,
     ItemPut,
@@ -69,13 +71,8 @@ class Partition:
     """
 
     def __init__(self, state: State, learner: int, learners: int) -> None:
-        self.recommender = Recommender.from_state(*state)
+        self.recommender = Recommender.from_state(*part_of(state, learner, learners))
         self.exchange = self.recommender.exchange(learner, learners)
-        if learners > 1:
-            for user in self.recommender.users():
-                if not self.exchange.is_own(user):
-                    self.recommender.forget_user(user)
-            self.exchange = self.recommender.exchange(learner, learners)
         self.number = 0
         """Of the last batch that was taken."""
         self.learned = 0
@@ -183,6 +180,8 @@ class Partition:
             case UserForgotten():
                 if recommender.has_user(record.id):
                     recommender.forget_user(record.id)
+            case FeaturesReleased():
+                recommender.release_named(record.names)
             case BoundsChanged():
                 recommender.change_bounds(Bounds.from_document(record.bounds))
             case FieldsAdded():

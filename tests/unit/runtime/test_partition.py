@@ -140,7 +140,6 @@ def test_names_are_told_once() -> None:
 def test_whoever_does_not_learn_can_take_over_what_was_learned() -> None:
     log = lines(160)
     learners, front = LocalLearners(recommender().state(), 3), recommender()
-    exchange = front.exchange(0, 1)
     learners.take(Lines.of(log))
     learners.learn(len(log))
     for position, record in log:
@@ -152,7 +151,7 @@ def test_whoever_does_not_learn_can_take_over_what_was_learned() -> None:
             case Interaction():
                 front.replay_observed([(position, record.event())])
     before = front.state()[1]["model.V"].copy()
-    front.adopt(exchange, learners.merge_for_front()())
+    front.adopt(learners.merge_for_front()())
     assert (front.state()[1]["model.V"] != before).any()
     for partition in learners.partitions:
         other = partition.recommender
