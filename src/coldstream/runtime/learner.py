@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from coldstream.bounds import Bounds
 from coldstream.config import Hyperparameters
-from coldstream.errors import Diverged, InvalidInput, InvalidSnapshot, StoreDamaged
+from coldstream.errors import Diverged, InvalidInput, InvalidSnapshot, StoreDamaged, StoreUnavailable
 from coldstream.events.event import Event
 from coldstream.features.schema import Schema, fields_by_side
 from coldstream.increments import State
@@ -103,7 +103,7 @@ class Learner:
         """Events since the last merge, where there is a team: what they taught is not known here yet."""
         self.is_waited_for = False
         """Whether somebody waits for the next merge."""
-        self._merged = asyncio.Event()
+        self._merged, self._abandoned = asyncio.Event(), False
 
     @classmethod
     def begun(cls, header: LogHeader, position: int) -> "Learner":
@@ -214,9 +214,17 @@ class Learner:
             self.team.close()
             self.team = None
 
+    def abandon(self) -> None:
+        """Give up: those who learned are lost, and another takes its place."""
+        self.dismiss()
+        self._abandoned = True
+        self._merged.set()
+
     async def settled(self) -> None:
         """Wait until all that was learned is known here: there is no other moment to take a snapshot at."""
-        while self.team is not None and self.unmerged:
+        while self.unmerged:
+            if self._abandoned:
+                raise StoreUnavailable("those who learned were lost, and others begin again; try again later")
             self.is_waited_for = True
             self._merged.clear()
             await self._merged.wait()
@@ -262,7 +270,7 @@ class Learner:
 
     def state(self) -> State:
         """Everything, in copies of its own."""
-        assert self.team is None or not self.unmerged, "what others have learned is known here"
+        assert not self.unmerged, "what others have learned is known here"
         document, arrays = self.recommender.state()
         evaluated, evaluated_arrays = self.evaluation.state()
         own = {"position": self.position, "declared": self.declared.document(), EVALUATION: evaluated, CURVES: self.curves()}

@@ -285,7 +285,7 @@ class Writer:
     async def _hire_again(self) -> None:
         """Let others learn what the log has, from the last snapshot on. Meanwhile nothing is written; all else goes on."""
         started, before = monotonic(), self.learner
-        before.dismiss()
+        before.abandon()
         while True:
             try:
                 learner = await self._in_store(lambda: recovered_again(self._store, before.hire))

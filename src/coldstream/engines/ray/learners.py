@@ -6,6 +6,7 @@ that was cut off can do no harm, and no call is ever repeated.
 """
 
 import logging
+import os
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
@@ -38,6 +39,10 @@ class Actor:
         import ray
 
         return {**about(), "node": ray.get_runtime_context().get_node_id()}
+
+    def pid(self) -> int:
+        """Its process."""
+        return os.getpid()
 
     def take(self, number: int, lines: Lines) -> Preceding:
         """Take a batch."""
