@@ -7,6 +7,7 @@ ahead, as long as no item comes: those who are drawn must be those who were ther
 
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, chain
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,10 +20,21 @@ from coldstream.events.event import Event
 from coldstream.eviction import evict, is_due, settle
 from coldstream.features.sparse import sparse
 from coldstream.shared_model import SharedModel
-from coldstream.user_states import UserStates
+from coldstream.user_states import UserState, UserStates
 
 MOST = 256
 """Events of one batch: enough to share the price of a call, few enough to stay in the cache."""
+
+NOBODY = ("", 0)
+"""Whose items matter to an event that is only counted."""
+
+
+class Elsewhere(NamedTuple):
+    """An event whose user belongs to another learner: it is counted here, and learned there."""
+
+    event: Event
+    recent: Sequence[int]
+    """The slots of the user's last items, the latest at the end; −1 − n is that of the item of event n of the batch."""
 
 
 def learn_one(shared: SharedModel, users: UserStates, event: Event, clock: Clock) -> Clock:
@@ -83,6 +95,43 @@ def learn_or_observe(
     return pending.clock, places
 
 
+def learn_own(
+    shared: SharedModel,
+    users: UserStates,
+    lines: Iterable[tuple[int, Event | Elsewhere]],
+    slots: list[int],
+    clock: Clock,
+) -> Clock:
+    """Learn events with their positions, and count those that others learn; the clock after them.
+
+    `slots` has those of the items of earlier events of the batch, and gets those of these.
+    """
+    pending = _Pending(shared, users, clock, observe=True)
+    for position, line in lines:
+        if isinstance(line, Elsewhere):
+            recent = [slot if slot >= 0 else slots[-1 - slot] for slot in line.recent]
+            place = pending.count(line.event, position, recent)
+        else:
+            place = pending.add(line, position)
+        slots.append(place.number)
+        shared.encoder.vocabulary.commit()
+    pending.learn()
+    return pending.clock
+
+
+def observe_all(
+    shared: SharedModel, users: UserStates, lines: Iterable[tuple[int, Event]], clock: Clock
+) -> tuple[Clock, list[Place]]:
+    """Observe events with their positions, as if one by one; the clock after them, and their items' places."""
+    pending = _Pending(shared, users, clock, observe=True)
+    places: list[Place] = []
+    for position, event in lines:
+        places.append(pending.observe(event, position))
+        shared.encoder.vocabulary.commit()
+    pending.learn()
+    return pending.clock, places
+
+
 def learn_all(shared: SharedModel, users: UserStates, events: Sequence[Event], clock: Clock) -> Clock:
     """Learn events one behind the other, all of them or none; the clock after them.
 
@@ -126,32 +175,34 @@ class _Pending:
         self._positions: list[int] = []
         self._times: list[float] = []
         self._recent: list[list[int]] = []
+        self._learned: list[bool] = []
         self._seen: dict[str, tuple[Integers, Integers, list[int]]] = {}
         self._seen_by: list[tuple[str, int]] = []
 
     def add(self, event: Event, position: int) -> Place:
         """One more, which is learned now or later; where its item is kept."""
-        shared, users = self._shared, self._users
-        comes = event.item not in shared.catalogue
-        if comes or len(self._slots) >= MOST or self._has_forgotten(event.user):
+        if self._has_forgotten(event.user):
             self.learn()
-        clock = self.clock.at(position)
+        return self._take(event, position, True)
+
+    def observe(self, event: Event, position: int) -> Place:
+        """One more, which is counted and remembered, and not learned from."""
+        return self._take(event, position, False)
+
+    def _take(self, event: Event, position: int, learned: bool) -> Place:
+        shared, users = self._shared, self._users
+        comes, clock = self._begin(event, position)
         state = users.of(event.user)
         columns, values, slot = shared.admit_columns(event, users.features(event.user), clock)
         place = shared.catalogue.place(slot)
-        self._columns += columns
-        self._values += values
-        self._lengths.append(len(columns))
-        self._slots.append(slot)
-        self._positions.append(position)
-        self._times.append(clock.moment(event.time))
-        self._recent.append(users.recent_items(state))
-        if event.user not in self._seen:
-            _, seen = users.past(state)
-            self._seen[event.user] = (seen.slots(), seen.times(), [])
-        before, _, since = self._seen[event.user]
-        self._seen_by.append((event.user, len(before) + len(since)))
-        since.append(slot)
+        if learned:
+            self._columns += columns
+            self._values += values
+        self._append(len(columns) if learned else 0, slot, clock, event.time, users.recent_items(state), learned)
+        if learned:
+            self._note_seen(event.user, state, slot)
+        else:
+            self._seen_by.append(NOBODY)
         users.remember(event, slot)
         self.clock = clock.after(event.time)
         shared.admissions.commit()
@@ -164,6 +215,43 @@ class _Pending:
         if due:
             evict(shared, users, clock, self.clock)
         return place
+
+    def _note_seen(self, user: str, state: UserState, slot: int) -> None:
+        if user not in self._seen:
+            _, seen = self._users.past(state)
+            self._seen[user] = (seen.slots(), seen.times(), [])
+        before, _, since = self._seen[user]
+        self._seen_by.append((user, len(before) + len(since)))
+        since.append(slot)
+
+    def count(self, event: Event, position: int, recent: list[int]) -> Place:
+        """One more of a user who is not known here, after these items: it is counted. Where its item is kept."""
+        shared = self._shared
+        comes, clock = self._begin(event, position)
+        slot = shared.admit_item(event, clock)
+        place = shared.catalogue.place(slot)
+        self._append(0, slot, clock, event.time, recent, False)
+        self._seen_by.append(NOBODY)
+        self.clock = clock.after(event.time)
+        if comes:
+            self.learn()
+            shared.catalogue.settle()
+        return place
+
+    def _begin(self, event: Event, position: int) -> tuple[bool, Clock]:
+        """Whether the item of an event comes, and the moment of it; what waits is learned first where it has to be."""
+        comes = event.item not in self._shared.catalogue
+        if comes or len(self._slots) >= MOST:
+            self.learn()
+        return comes, self.clock.at(position)
+
+    def _append(self, length: int, slot: int, clock: Clock, time: float | None, recent: list[int], learned: bool) -> None:
+        self._lengths.append(length)
+        self._slots.append(slot)
+        self._positions.append(clock.position)
+        self._times.append(clock.moment(time))
+        self._recent.append(recent)
+        self._learned.append(learned)
 
     def _has_forgotten(self, user: str) -> bool:
         """Whether a user may have forgotten some of the items that were seen before the events that wait."""
@@ -191,7 +279,7 @@ class _Pending:
         self._empty()
 
     def _batch(self) -> EventBatch:
-        start, seen, times = {}, [], []
+        start, seen, times = {NOBODY[0]: 0}, [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
         at = 0
         for user, (slots, often, since) in self._seen.items():
             start[user] = at
@@ -211,4 +299,5 @@ class _Pending:
             np.array([first + count for first, (_, count) in zip(starts, self._seen_by, strict=True)], np.int64),
             np.concatenate(seen),
             np.concatenate(times),
+            np.array(self._learned, np.uint8),
         )

@@ -20,6 +20,7 @@ from coldstream.events.availability import Availability
 from coldstream.events.clock import Clock
 from coldstream.events.event import Event, checked_id, checked_names, checked_time
 from coldstream.eviction import evict, is_due, settle
+from coldstream.exchange import Changes, Exchange, adopt, refuse_bounds
 from coldstream.features.encoder import ItemMemo
 from coldstream.features.fields import Field
 from coldstream.features.history import Features
@@ -29,7 +30,7 @@ from coldstream.frames import Request, events_of, frame_of, is_frame, items_of, 
 from coldstream.garbage import collection_paused
 from coldstream.increments import is_increment
 from coldstream.inspection import Inspection
-from coldstream.learning import learn_all, learn_one, learn_or_observe, observe_one
+from coldstream.learning import Elsewhere, learn_all, learn_one, learn_or_observe, learn_own, observe_all, observe_one
 from coldstream.memory import Memory, memory_of
 from coldstream.model.explanation import Addends, Explanation, explained, side_of
 from coldstream.model.factorization_machine import checked_seed, resolve_hyperparameters
@@ -294,6 +295,18 @@ class Recommender:
             raise UnknownId(f"user {user!r} is not known; there is nothing to forget")
         self._users.forget(user)
         self._shared.release("user", user)
+
+    def names_of(self, columns: Iterable[int]) -> list[tuple[str, str]]:
+        """The fields and values that `columns` stand for; those that stand for nothing are left out."""
+        vocabulary = self._shared.encoder.vocabulary
+        return [name for column in columns if (name := vocabulary.owner_or_none(column)) is not None]
+
+    def release_named(self, names: Iterable[tuple[str, str]]) -> None:
+        """The same as `release_values`, by the `names` of features that `names_of` gives; some may not be known here."""
+        vocabulary = self._shared.encoder.vocabulary
+        numbers = [(vocabulary.field(field), value) for field, value in names]
+        found = [vocabulary.find(field, value) for field, value in numbers if field is not None]
+        self._shared.release_values(column for column in found if column is not None)
 
     def release_values(self, columns: Iterable[int]) -> None:
         """Forget values of users' attributes and of contexts, by their `columns`, and what was learned of them."""
@@ -624,6 +637,39 @@ class Recommender:
         with collection_paused():
             self._clock, places = learn_or_observe(self._shared, self._users, events, self._clock)
         return places
+
+    # Step 3 by several learners, each with users of its own
+
+    def exchange(self, learner: int, learners: int) -> Exchange:
+        """What this recommender tells others, as number `learner` of several `learners` of one stream."""
+        return Exchange(self._shared, self._users, learner, learners)
+
+    def check_learners(self, learners: int) -> None:
+        """Raise what `exchange` would raise of so many `learners`."""
+        if learners > 1:
+            refuse_bounds(self._shared)
+
+    def replay_own(self, lines: Sequence[tuple[int, Event | Elsewhere]], slots: list[int]) -> None:
+        """Learn events of a log, each with its position, and count those of users who belong to others.
+
+        The `lines` are part of a batch: `slots` has those of the items of its events before, and gets those of these.
+        """
+        with collection_paused():
+            self._clock = learn_own(self._shared, self._users, lines, slots, self._clock)
+
+    def replay_observed(self, events: Sequence[tuple[int, Event]]) -> list[Place]:
+        """Observe `events` of a log, which others learn, each with its position. Where the item of each was kept."""
+        with collection_paused():
+            self._clock, places = observe_all(self._shared, self._users, events, self._clock)
+        return places
+
+    def merge(self, exchange: Exchange, changes: Sequence[Changes]) -> int:
+        """Take up the `changes` of all learners of an `exchange`; how many rows of parameters that were."""
+        return exchange.merge(changes, self._clock)
+
+    def adopt(self, changes: Sequence[Changes]) -> None:
+        """Take over `changes` that others have merged; what was learned here since is lost."""
+        adopt(self._shared, changes, self._clock)
 
     def _learn_many(self, events: Iterable[Event]) -> None:
         given = checked_events(events)

@@ -260,16 +260,25 @@ class SharedModel:
         """The same as lists, of the features given and of the event's own."""
         features = features + self.encoder.describe_event(event.context, event.time)
         columns, weights = self.admissions.admit(features)
-        if event.item in self.catalogue:
+        return columns, weights, self._admit_item(event.item, clock)
+
+    def admit_item(self, event: Event, clock: Clock) -> int:
+        """The slot of the item of an event whose user is not known here; its item and its context fields may be new."""
+        if event.context:
+            self.encoder.describe_event(event.context, event.time)
+        return self._admit_item(event.item, clock)
+
+    def _admit_item(self, item: str, clock: Clock) -> int:
+        if item in self.catalogue:
             self._start(clock)
         else:
             field = self.encoder.id_field("item")
-            id_column = -1 if field is None else self.encoder.vocabulary.admit(field, event.item)
+            id_column = -1 if field is None else self.encoder.vocabulary.admit(field, item)
             self._start(clock)
-            kept = self.encoder.history.last_item_features(event.item, {})
-            self.catalogue.put(AdmittedItem(event.item, id_column, (), {}, kept), clock.events)
-            self._begin_use([event.item], clock)
-        return columns, weights, self.catalogue.slot(event.item)
+            kept = self.encoder.history.last_item_features(item, {})
+            self.catalogue.put(AdmittedItem(item, id_column, (), {}, kept), clock.events)
+            self._begin_use([item], clock)
+        return self.catalogue.slot(item)
 
     def note_use(self, columns: Sequence[int] | Integers, slot: int, after: Clock) -> None:
         """An event brought these columns, and chose an item."""

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coldstream.arrays import Doubles, Floats, Integers, Longs
+from coldstream.arrays import Doubles, Flags, Floats, Integers, Longs
 from coldstream.catalogue.cross_features import CROSS_FEATURES, features_of, tally_of
 from coldstream.catalogue.negative_sampling import NegativeDraw, draw
 from coldstream.catalogue.neighbours import count_neighbours
@@ -32,6 +32,7 @@ class EventBatch(NamedTuple):
     seen_stop: Longs  # (n,)
     seen: Integers
     times: Integers
+    learned: Flags  # (n,): 0 where an event is counted and not learned from
 
 
 class TrainingBatch(NamedTuple):
@@ -199,10 +200,13 @@ def learn_events(
 ) -> int:
     """Several events from the first one on, one after the other; the number of the one that diverged, or of all."""
     for e in range(first, len(batch.slot)):
+        recent = batch.recent[batch.recent_offset[e] : batch.recent_offset[e + 1]]
+        if not batch.learned[e]:
+            _count_one(items, batch.slot[e], recent, clock + e)
+            continue
         start, stop = batch.offset[e], batch.offset[e + 1]
         x = Sparse(batch.x.column[start:stop], batch.x.value[start:stop])
         start, stop = batch.seen_start[e], batch.seen_stop[e]
-        recent = batch.recent[batch.recent_offset[e] : batch.recent_offset[e + 1]]
         history = UserHistory(recent, batch.seen[start:stop], batch.times[start:stop])
         own = NegativeDraw(drawn.key, batch.position[e], drawn.negatives, drawn.exclude_seen, batch.time[e])
         if not _learn_one(rows, state, rule, items, own, x, batch.slot[e], history, clock + e):

@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from coldstream.cli.engines import add_engine, add_learners, engine_of
 from coldstream.cli.numbers import whole
 from coldstream.cli.options import add_jobs, add_stream, source_of
 from coldstream.cli.screen import OUT, say_notes, show, trials_bar
@@ -52,6 +53,8 @@ def add_to(commands: Any) -> None:
         "--untested", action="store_true", help="use only the first 30 %%, which are not tested: to choose by"
     )
     add_jobs(parser)
+    add_engine(parser)
+    add_learners(parser)
     parser.set_defaults(run=_run)
 
 
@@ -86,8 +89,9 @@ def evaluated(source: Source, methods: list[str], args: argparse.Namespace) -> S
     top, window = args.top or settings.top, args.window or settings.window
     jobs = [Job(source, method, seed, top, args.untested) for method in methods for seed in range(args.seeds)]
     check(jobs)
-    with trials_bar(stream.name, len(distinct(jobs)) * len(stream.events)) as bar:
-        outcomes = list(zip(jobs, attempt_all(jobs, args.jobs, bar), strict=True))
+    with engine_of(args) as engine, trials_bar(stream.name, len(distinct(jobs)) * len(stream.events)) as bar:
+        ran = attempt_all(jobs, engine.processes, bar, engine.run, engine.spread)
+    outcomes = list(zip(jobs, ran, strict=True))
     failures: dict[str, dict[int, str]] = {}
     for job, outcome in outcomes:
         if isinstance(outcome, Failure):

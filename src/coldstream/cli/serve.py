@@ -2,8 +2,10 @@
 
 import argparse
 import os
+from functools import partial
 from typing import Any
 
+from coldstream.errors import InvalidInput
 from coldstream.service.server import serve
 from coldstream.service.settings import add_flags, given, settled
 
@@ -20,5 +22,18 @@ def add_to(commands: Any) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
-    serve(settled(args.config, os.environ, given(args)))
+    settings = settled(args.config, os.environ, given(args))
+    if settings.engine is None:
+        if settings.address is not None:
+            raise InvalidInput(
+                f"address is that of an engine's cluster, got {settings.address!r}; give --engine ray with it"
+            )
+        serve(settings)
+        return 0
+    from coldstream.engines.ray.session import connected  # what it needs is not always installed
+
+    with connected(settings.address, settings.learners) as ray:
+        from coldstream.engines.ray.learners import RayLearners
+
+        serve(settings, hire=partial(RayLearners, ray))
     return 0

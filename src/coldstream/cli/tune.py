@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from coldstream.cli.engines import Engine, add_engine, engine_of
 from coldstream.cli.numbers import seed, whole
 from coldstream.cli.options import add_jobs, add_stream, source_of
 from coldstream.cli.screen import ERR, say_notes, trials_bar
@@ -33,6 +34,7 @@ def add_to(commands: Any) -> None:
     parser.add_argument("--seed", type=seed, default=0, metavar="N", help="of the search (0)")
     parser.add_argument("--out", type=Path, metavar="FILE.toml", help="write the TOML there too")
     add_jobs(parser)
+    add_engine(parser)
     parser.set_defaults(run=_run)
 
 
@@ -43,12 +45,13 @@ def _run(args: argparse.Namespace) -> int:
     workload = loaded(source)
     say_notes(workload, revealing_columns(workload.stream))
     top = args.top or experiment(source.name if isinstance(source, Known) else "").top
-    first = _try(source, tuning.candidates(args.tries, args.seed), [0], top, args.jobs, "trying")
-    finalists = [result.changes for result in tuning.ranked(first)[: tuning.FINALISTS]]
-    if {} not in finalists:
-        finalists.append({})
-    seeds = list(range(1, 1 + tuning.FINAL_SEEDS))
-    best = tuning.ranked(_try(source, finalists, seeds, top, args.jobs, "the best again"))[0]
+    with engine_of(args) as engine:
+        first = _try(source, tuning.candidates(args.tries, args.seed), [0], top, engine, "trying")
+        finalists = [result.changes for result in tuning.ranked(first)[: tuning.FINALISTS]]
+        if {} not in finalists:
+            finalists.append({})
+        seeds = list(range(1, 1 + tuning.FINAL_SEEDS))
+        best = tuning.ranked(_try(source, finalists, seeds, top, engine, "the best again"))[0]
     note = f"{workload.stream.name}, first 30 %: recall@{top} {best.recall:.4f}, MPR {best.mpr:.2f}, {best.seeds} seeds"
     text = tuning.as_toml(best.changes, note)
     if args.out:
@@ -58,12 +61,12 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _try(
-    source: Source, changes: Sequence[Mapping[str, Any]], seeds: Sequence[int], top: int, processes: int, label: str
+    source: Source, changes: Sequence[Mapping[str, Any]], seeds: Sequence[int], top: int, engine: Engine, label: str
 ) -> list[Tried]:
     jobs = [tuning.job(source, one, seed, top) for one in changes for seed in seeds]
     events = len(untested(loaded(source).stream).events)
     with trials_bar(label, len(jobs) * events) as bar:
-        trials = run_all(jobs, processes, bar)
+        trials = run_all(jobs, engine.processes, bar, engine.run, engine.spread)
     results = [tuning.tried(one, trials[n * len(seeds) : (n + 1) * len(seeds)], top) for n, one in enumerate(changes)]
     for result in tuning.ranked(results):
         settings = ", ".join(f"{name} {value}" for name, value in result.changes.items()) or "the default"

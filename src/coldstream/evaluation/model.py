@@ -12,8 +12,10 @@ from coldstream.scoring.ranking import Rank
 class Model:
     """A recommender under test. What events do to it, `learn` or `observe`, tells the incremental from the static."""
 
-    def __init__(self, recommender: Recommender, on_events: Callable[[Sequence[Event]], None]) -> None:
+    def __init__(self, recommender: Recommender, on_events: Callable[[Sequence[Event]], None], learns: bool) -> None:
         self.recommender = recommender
+        self.learns = learns
+        """Whether events teach it anything once it is trained."""
         self._on_events = on_events
 
     def add_user(self, user: str, attributes: Mapping[str, Any]) -> None:
@@ -48,7 +50,7 @@ def incremental(recommender: Recommender) -> Model:
     def learn(events: Sequence[Event]) -> None:
         recommender.learn(events[0] if len(events) == 1 else events)
 
-    return Model(recommender, learn)
+    return Model(recommender, learn, learns=True)
 
 
 def static(recommender: Recommender) -> Model:
@@ -58,7 +60,7 @@ def static(recommender: Recommender) -> Model:
         for event in events:
             recommender.observe(event)
 
-    return Model(recommender, observe)
+    return Model(recommender, observe, learns=False)
 
 
 EVERYONE = "everyone"

@@ -73,13 +73,18 @@ def unwatched(done: int) -> None:
     """Nobody waits for the trial."""
 
 
-def run_trial(method: Method, stream: Stream, top: int, advance: Callable[[int], None] = unwatched) -> Trial:
-    """Test, then learn. `advance` hears now and then how many events of the stream are done, and in the end that all are."""
+def check_trial(stream: Stream, top: int) -> None:
+    """Raise where there is nothing to test, or nothing to recommend."""
     if isinstance(top, bool) or not isinstance(top, int) or top < 1:
         raise InvalidInput(f"top must be a whole number of 1 or more, got {shown(top)}")
     if not stream.events:
         raise InvalidInput(f"stream {stream.name!r} must have events, got {shown(stream.events)}")
-    arrivals = _Arrivals(method, stream)
+
+
+def run_trial(method: Method, stream: Stream, top: int, advance: Callable[[int], None] = unwatched) -> Trial:
+    """Test, then learn. `advance` hears now and then how many events of the stream are done, and in the end that all are."""
+    check_trial(stream, top)
+    arrivals = Arrivals(method, stream)
     first, train_ns = _learn_the_past(method, stream.events, top, arrivals)
     advance(first)
     tested, recommended = stream.events[first:], set[str]()
@@ -113,13 +118,10 @@ def run_trial(method: Method, stream: Stream, top: int, advance: Callable[[int],
     )
 
 
-def _learn_the_past(method: Method, events: Sequence[Event], top: int, arrivals: "_Arrivals") -> tuple[int, int]:
+def _learn_the_past(method: Method, events: Sequence[Event], top: int, arrivals: "Arrivals") -> tuple[int, int]:
     """Train, and learn in order. Returns where the test begins, and the nanoseconds of training."""
     learned, tested = split(len(events))
-    arrivals.admit_all(events[:tested])
-    started = perf_counter_ns()
-    method.train(events[:learned])
-    train_ns = perf_counter_ns() - started
+    train_ns = train(method, events, arrivals)
     if isinstance(method, TakesMany):
         method.learn_many(events[learned:tested])
     else:
@@ -130,13 +132,22 @@ def _learn_the_past(method: Method, events: Sequence[Event], top: int, arrivals:
     return tested, train_ns
 
 
-class _Arrivals:
+def train(method: Method, events: Sequence[Event], arrivals: "Arrivals") -> int:
+    """Let the users and items of the past in, and train; the nanoseconds of training."""
+    learned, tested = split(len(events))
+    arrivals.admit_all(events[:tested])
+    started = perf_counter_ns()
+    method.train(events[:learned])
+    return perf_counter_ns() - started
+
+
+class Arrivals:
     """The users and items that have come so far."""
 
     def __init__(self, method: Method, stream: Stream) -> None:
         self.users: set[str] = set()
         self.items: set[str] = set()
-        self._method, self._stream = method, stream
+        self._method, self.stream = method, stream
 
     def admit_all(self, events: Sequence[Event]) -> None:
         """Let the users and items of many events in."""
@@ -148,8 +159,8 @@ class _Arrivals:
         self.users.update(users)
         self.items.update(items)
         self._method.add_many(
-            {user: self._stream.users.get(user, {}) for user in users},
-            {item: self._stream.items.get(item, {}) for item in items},
+            {user: self.stream.users.get(user, {}) for user in users},
+            {item: self.stream.items.get(item, {}) for item in items},
         )
 
     def admit(self, event: Event) -> tuple[bool, bool]:
@@ -157,8 +168,8 @@ class _Arrivals:
         new_user, new_item = event.user not in self.users, event.item not in self.items
         if new_user:
             self.users.add(event.user)
-            self._method.add_user(event.user, self._stream.users.get(event.user, {}))
+            self._method.add_user(event.user, self.stream.users.get(event.user, {}))
         if new_item:
             self.items.add(event.item)
-            self._method.add_item(event.item, self._stream.items.get(event.item, {}))
+            self._method.add_item(event.item, self.stream.items.get(event.item, {}))
         return new_user, new_item

@@ -49,14 +49,33 @@ class _One(Protocol[Made]):
     def __call__(self, job: Job, advance: Callable[[int], None], /) -> Made: ...
 
 
+Run: TypeAlias = "Callable[[Job, Callable[[int], None]], Trial]"
+"""Runs one trial; whoever waits hears how many events are done."""
+
+
+class Spread(Protocol):
+    """Runs jobs on other machines, as `_run_spread` does in other processes."""
+
+    def __call__(
+        self,
+        one: "_One[Outcome]",
+        killed: Callable[[str], Outcome],
+        jobs: Sequence[Job],
+        advance: Callable[[int, int], None],
+        /,
+    ) -> list[Outcome]:
+        """What each has led to; `killed` makes it of the reason where it came to no end."""
+
+
 def run(job: Job, advance: Callable[[int], None]) -> Trial:
     """Run one trial here."""
     workload = loaded(job.source)
     method = parse_method(job.method).build(workload, job.seed)
-    return run_trial(method, _stream(job, workload), job.top, advance)
+    return run_trial(method, stream_of(job, workload), job.top, advance)
 
 
-def _stream(job: Job, workload: Workload) -> Stream:
+def stream_of(job: Job, workload: Workload) -> Stream:
+    """What a job may see of a workload's stream."""
     return untested(workload.stream) if job.untested else workload.stream
 
 
@@ -66,7 +85,7 @@ class Failure(NamedTuple):
     reason: str
 
 
-def attempt(job: Job, advance: Callable[[int], None]) -> Trial | Failure:
+def attempt(job: Job, advance: Callable[[int], None], run: Run = run) -> Trial | Failure:
     """Run one trial here, or say why it came to no end."""
     try:
         return run(job, advance)
@@ -74,7 +93,7 @@ def attempt(job: Job, advance: Callable[[int], None]) -> Trial | Failure:
         failure = Failure(str(error))
     except Exception as error:  # a bug in one method, or too little memory for it, is no reason to lose the others
         failure = Failure(f"{type(error).__name__}: {error}")
-    advance(len(_stream(job, loaded(job.source)).events))  # there is nothing left to do of it
+    advance(len(stream_of(job, loaded(job.source)).events))  # there is nothing left to do of it
     return failure
 
 
@@ -84,20 +103,33 @@ def check(jobs: Sequence[Job]) -> None:
         workload = loaded(job.source)
         spec = parse_method(job.method)
         spec.build(workload, job.seed)
-        spec.check_items(len({event.item for event in _stream(job, workload).events}))
+        spec.check_items(len({event.item for event in stream_of(job, workload).events}))
 
 
-def run_all(jobs: Sequence[Job], processes: int, advance: Callable[[int, int], None]) -> list[Trial]:
+def run_all(
+    jobs: Sequence[Job],
+    processes: int,
+    advance: Callable[[int, int], None],
+    run: Run = run,
+    spread: Spread | None = None,
+) -> list[Trial]:
     """Run all jobs, in so many processes; `advance` hears, by the number of the distinct job, how many events are done.
 
     A method whose seed makes no difference runs once, and the trial counts for all its seeds. The first error ends it.
+    Jobs may be spread over other machines instead, and another way to `run` one may be given.
     """
-    return _all(run, _raise, jobs, processes, advance)
+    return _all(run, _raise, jobs, processes, advance, spread)
 
 
-def attempt_all(jobs: Sequence[Job], processes: int, advance: Callable[[int, int], None]) -> list[Trial | Failure]:
+def attempt_all(
+    jobs: Sequence[Job],
+    processes: int,
+    advance: Callable[[int, int], None],
+    run: Run = run,
+    spread: Spread | None = None,
+) -> list[Trial | Failure]:
     """Run all jobs as `run_all` does, to the end: what has failed stands in the place of its trial."""
-    return _all(attempt, Failure, jobs, processes, advance)
+    return _all(partial(attempt, run=run), Failure, jobs, processes, advance, spread)
 
 
 def _all(
@@ -106,9 +138,12 @@ def _all(
     jobs: Sequence[Job],
     processes: int,
     advance: Callable[[int, int], None],
+    spread: Spread | None,
 ) -> list[Outcome]:
     different = distinct(jobs)
-    if processes > 1 and len(different) > 1:
+    if spread is not None:
+        found = spread(one, killed, different, advance)
+    elif processes > 1 and len(different) > 1:
         found = _run_spread(one, killed, different, processes, advance)
     else:
         found = [one(job, partial(advance, number)) for number, job in enumerate(different)]

@@ -91,9 +91,22 @@ LOOKED_AT = 1000
 _TIMELY = {"time", "timestamp", "date", "datetime", "day", "ts", "at", "when", "created", "moment"}
 
 
-@lru_cache(maxsize=2)
+_handed_over: dict[Source, Workload] = {}
+
+
+def hand_over(source: Source, workload: Workload) -> None:
+    """Let a process know a workload that another has read: the files may not be here."""
+    _handed_over[source] = workload
+
+
 def loaded(source: Source) -> Workload:
     """The workload of a source."""
+    known = _handed_over.get(source)
+    return _read(source) if known is None else known
+
+
+@lru_cache(maxsize=2)
+def _read(source: Source) -> Workload:
     if isinstance(source, Known):
         stream = datasets.load(source.name, seed=source.seed)
         return Workload(stream, *SCHEMAS[source.name], published=source.name)

@@ -26,6 +26,7 @@ def digest(state: State) -> str:
 
 async def fingerprinted(learner: Learner) -> tuple[int, str]:
     """The position of a learner and the digest of what it knows there. A fork makes it: nobody waits for more than that."""
+    await learner.settled()
     position = learner.position
     answer = await Fork(partial(_digested, learner)).answer()
     return position, str(answer["digest"])

@@ -1,5 +1,6 @@
 """What is known, as far as a log has brought it. A line means the same whether it is new or replayed."""
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby, islice
@@ -8,12 +9,13 @@ from typing import Any, NamedTuple
 
 from coldstream.bounds import Bounds
 from coldstream.config import Hyperparameters
-from coldstream.errors import Diverged, InvalidInput, InvalidSnapshot, StoreDamaged
+from coldstream.errors import Diverged, InvalidInput, InvalidSnapshot, StoreDamaged, StoreUnavailable
 from coldstream.events.event import Event
 from coldstream.features.schema import Schema, fields_by_side
 from coldstream.increments import State
 from coldstream.recommender import Recommender
 from coldstream.runtime.chain import Chain, read_chain
+from coldstream.runtime.learners import LocalLearners
 from coldstream.runtime.live_evaluation import LiveEvaluation
 from coldstream.runtime.records import (
     BoundsChanged,
@@ -22,6 +24,7 @@ from coldstream.runtime.records import (
     ItemPut,
     ItemRemoved,
     LogHeader,
+    Merged,
     Record,
     RuleChanged,
     SchemaExtended,
@@ -31,6 +34,7 @@ from coldstream.runtime.records import (
     record_of,
 )
 from coldstream.runtime.rule import LEARNING_RULE, check_rule
+from coldstream.runtime.team import Hire, Team, translated
 from coldstream.scoring.ranking import Rank
 from coldstream.snapshot import NOT_WHAT_IT_SHOULD_BE, write_snapshot
 from coldstream.storage.store import Entry, Saved
@@ -53,6 +57,9 @@ CURVES = "curves"
 RULE = "rule"
 """The key there of the rule it was learned by; the first, where there is none."""
 
+
+LEARNERS = "learners"
+"""The key there of how many learn; one, where there is none."""
 
 LINE = "line"
 """The key there of a line of the log and its checksum: which log a snapshot is of."""
@@ -86,6 +93,17 @@ class Learner:
         """Newer snapshots than the one it was loaded from, which cannot be used."""
         self.chain: Chain | None = None
         """What it was loaded from: the next increment can build on that."""
+        self.learners = 1
+        """How many learn the log where it has come to."""
+        self.hire: Hire | None = None
+        """Makes those who learn; without it this process learns, also for several."""
+        self.team: Team | None = None
+        """Those who learn, where this process only observes."""
+        self.unmerged = 0
+        """Events since the last merge, where there is a team: what they taught is not known here yet."""
+        self.is_waited_for = False
+        """Whether somebody waits for the next merge."""
+        self._merged, self._abandoned = asyncio.Event(), False
 
     @classmethod
     def begun(cls, header: LogHeader, position: int) -> "Learner":
@@ -103,7 +121,14 @@ class Learner:
 
     def apply(self, position: int, record: Record, ranks: list[Rank] | None = None) -> None:
         """Do what a line of the log says."""
+        if isinstance(record, Merged):
+            self._merge(record.learners)
+            self.position = position
+            return
         recommender = self.recommender
+        self._engage()
+        if self.team is not None:
+            self.team.send([(position, one) for one in translated(record, recommender)])
         match record:
             case Interaction():
                 self._learn(position, record, ranks)
@@ -148,16 +173,61 @@ class Learner:
 
     def _apply_alike(self, kind: type, lines: list[tuple[int, Any]]) -> None:
         """Do what several lines of one kind say."""
+        if kind not in (Interaction, ItemPut, UserPut):
+            for position, record in lines:
+                self.apply(position, record)
+            return
+        self._engage()
+        if self.team is not None:
+            self.team.send(lines)
         if kind is Interaction:
             self._replay_events(lines)
         elif kind is ItemPut:
             self.recommender.put_items((record.id, record.attributes, record.availability()) for _, record in lines)
-        elif kind is UserPut:
-            self.recommender.put_users((record.id, record.attributes) for _, record in lines)
         else:
-            for position, record in lines:
-                self.apply(position, record)
+            self.recommender.put_users((record.id, record.attributes) for _, record in lines)
         self.position = lines[-1][0]
+
+    # Where others learn
+
+    @property
+    def has_team(self) -> bool:
+        """Whether others learn, here or elsewhere."""
+        return self.hire is not None or self.learners > 1
+
+    def _engage(self) -> None:
+        if self.team is None and self.has_team:
+            self.team = Team((self.hire or LocalLearners)(self.recommender.state(), self.learners))
+
+    def _merge(self, learners: int) -> None:
+        """Take over what was learned, and go on with so many learners."""
+        if self.team is not None:
+            self.team.merge(self.recommender)
+            if learners != self.learners:
+                self.dismiss()
+        self.learners, self.unmerged, self.is_waited_for = learners, 0, False
+        self._merged.set()
+
+    def dismiss(self) -> None:
+        """Let those who learn go. What they have not told is lost here, and not in the log."""
+        if self.team is not None:
+            self.team.close()
+            self.team = None
+
+    def abandon(self) -> None:
+        """Give up: those who learned are lost, and another takes its place."""
+        self.dismiss()
+        self._abandoned = True
+        self._merged.set()
+
+    async def settled(self) -> None:
+        """Wait until all that was learned is known here: there is no other moment to take a snapshot at."""
+        while self.unmerged:
+            if self._abandoned:
+                raise StoreUnavailable("those who learned were lost, and others begin again; try again later")
+            self.is_waited_for = True
+            self._merged.clear()
+            await self._merged.wait()
 
     def _replay_events(self, lines: list[tuple[int, Interaction]]) -> None:
         recommender, new_users, came = self.recommender, [], set[str]()
@@ -165,7 +235,12 @@ class Learner:
             new_users.append(interaction.user not in came and not recommender.has_past(interaction.user))
             came.add(interaction.user)
         try:
-            places = recommender.replay([(position, interaction.event()) for position, interaction in lines])
+            events = [(position, interaction.event()) for position, interaction in lines]
+            if self.team is None:
+                places = recommender.replay(events)
+            else:
+                self.unmerged += len(events)
+                places = recommender.replay_observed(events)
         except InvalidInput:  # one of them is a line that should not be there; alone, each is taken as far as it can be
             for position, interaction in lines:
                 self._learn(position, interaction, None)
@@ -176,7 +251,11 @@ class Learner:
         recommender, event = self.recommender, interaction.event()
         new_user = not recommender.has_past(interaction.user)
         try:
-            recommender.learn(event, position=position)
+            if self.team is None:
+                recommender.learn(event, position=position)
+            else:
+                self.unmerged += 1
+                recommender.observe(event, position=position)
         except Diverged:
             # It happened and it is in the log, so it belongs to the user's past, here and in every replay.
             recommender.observe(event, position=position)
@@ -191,12 +270,15 @@ class Learner:
 
     def state(self) -> State:
         """Everything, in copies of its own."""
+        assert not self.unmerged, "what others have learned is known here"
         document, arrays = self.recommender.state()
         evaluated, evaluated_arrays = self.evaluation.state()
         own = {"position": self.position, "declared": self.declared.document(), EVALUATION: evaluated, CURVES: self.curves()}
         if self.line is not None:
             own[LINE] = list(self.line)
         own[RULE] = self.rule
+        if self.learners > 1:
+            own[LEARNERS] = self.learners
         return {**document, OWN: own}, arrays | {f"{OWN}.{name}": array for name, array in evaluated_arrays.items()}
 
     @classmethod
@@ -210,6 +292,7 @@ class Learner:
             evaluation = LiveEvaluation.from_state(own[EVALUATION], evaluated)
             learner = cls(Schema.from_document(own["declared"]), recommender, evaluation, int(own["position"]))
             curves, learner.rule = str(own.get(CURVES, "")), int(own.get(RULE, 1))
+            learner.learners = int(own.get(LEARNERS, 1))
             learner.line = KnownLine(*map(int, own[LINE])) if LINE in own else None
         except NOT_WHAT_IT_SHOULD_BE as error:
             message = f"snapshot {saved.number} was not taken by a service ({error!r}); use an older one"

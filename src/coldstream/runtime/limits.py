@@ -11,6 +11,10 @@ class WriterLimits:
     """Records that may wait."""
     evaluation_share: float = 0.25
     """The share of the time that may go into ranking before learning."""
+    merge_events: int = 500
+    """Events after which learners merge, where there are several: docs/decisions/0059-merging.md."""
+    merge_seconds: float = 1.0
+    """How long they go without it once there was an event."""
     snapshot_lines: int = 100_000
     snapshot_seconds: float = 900.0
     erase_seconds: float = 600.0

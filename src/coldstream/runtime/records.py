@@ -37,6 +37,21 @@ class RuleChanged(msgspec.Struct, frozen=True, tag="rule", tag_field="kind"):
     rule: int
 
 
+class Merged(msgspec.Struct, frozen=True, tag="merged", tag_field="kind"):
+    """What several learners have learned since the last such line is merged; from here on there are so many of them.
+
+    A log without such lines is learned by one.
+    """
+
+    learners: int
+
+
+class FeaturesReleased(msgspec.Struct, frozen=True, tag="features-released", tag_field="kind"):
+    """What `ValuesReleased` is to learners whose columns have other numbers. No log has such a line."""
+
+    names: tuple[tuple[str, str], ...]
+
+
 class SchemaExtended(msgspec.Struct, frozen=True, tag="schema", tag_field="kind"):
     """More fields were declared."""
 
@@ -111,6 +126,8 @@ Record: TypeAlias = (
     LogHeader
     | BoundsChanged
     | RuleChanged
+    | Merged
+    | FeaturesReleased
     | SchemaExtended
     | FieldsAdded
     | UserPut

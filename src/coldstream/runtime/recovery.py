@@ -19,8 +19,9 @@ from coldstream.errors import (
 )
 from coldstream.features.schema import SIDES, Schema
 from coldstream.runtime.learner import Learner
-from coldstream.runtime.records import BoundsChanged, LogHeader, Record, RuleChanged, SchemaExtended, line, record_of
+from coldstream.runtime.records import BoundsChanged, LogHeader, Merged, Record, RuleChanged, SchemaExtended, line, record_of
 from coldstream.runtime.rule import LEARNING_RULE, check_rule
+from coldstream.runtime.team import Hire
 from coldstream.storage.store import Entry, Saved, Store
 from coldstream.storage.view import View
 
@@ -43,6 +44,10 @@ class RequestedModel(NamedTuple):
     seed: int | None
     bounds: Mapping[str, Any] = NO_CHANGES
     """Changes to the bounds of the log, or in a new log to those of a recommender that is not told any."""
+    learners: int = 1
+    """How many learn."""
+    hire: Hire | None = None
+    """What makes them; without it this process learns."""
 
 
 def recovered(store: Store, requested: RequestedModel, unwanted: Callable[[], bool] = lambda: False) -> Learner:
@@ -55,9 +60,22 @@ def recovered(store: Store, requested: RequestedModel, unwanted: Callable[[], bo
         _begin(store, requested)
     started = perf_counter()
     learner = newest(store)
+    learner.hire = requested.hire
     _replay(store, learner, unwanted, started)
     check_requested(requested, learner)
     take_up(store, requested, learner)
+    return learner
+
+
+def recovered_again(store: View, hire: Hire | None) -> Learner:
+    """The learner that a store leads to, where those who learned for another were lost."""
+    learner = newest(store)
+    learner.hire = hire
+    try:
+        _replay(store, learner, lambda: False, perf_counter())
+    except BaseException:
+        learner.dismiss()
+        raise
     return learner
 
 
@@ -218,6 +236,10 @@ def take_up(store: Store, requested: RequestedModel, learner: Learner) -> None:
     if bounds != recommender.bounds:
         _write(store, learner, BoundsChanged(bounds.document()))
         log.info("the bounds were changed", extra={"position": learner.position})
+    recommender.check_learners(requested.learners)
+    if requested.learners != learner.learners:
+        _write(store, learner, Merged(requested.learners))
+        log.info("others learn from here on", extra={"position": learner.position, "learners": learner.learners})
 
 
 def _write(store: Store, learner: Learner, record: Record) -> None:

@@ -165,6 +165,7 @@ class Snapshots:
         """What is known now, in a file."""
         started = perf_counter()
         await self._find_line(learner)
+        await learner.settled()  # nothing may come between this and the cut
         try:
             self._cut = Cut(learner, self._folder, chain)
             self.pause = self._cut.pause

@@ -21,11 +21,13 @@ from coldstream.runtime.checks import Checks, Refused, together
 from coldstream.runtime.compaction import Compaction
 from coldstream.runtime.erasures import Erasures, Pending
 from coldstream.runtime.learner import Learner
+from coldstream.runtime.learners import LearnersLost
 from coldstream.runtime.limits import WriterLimits
 from coldstream.runtime.live_learning import LiveLearning
 from coldstream.runtime.log_reading import LogReading
 from coldstream.runtime.progress import Progress
-from coldstream.runtime.records import Record, UserForgotten, ValuesReleased, line
+from coldstream.runtime.records import Merged, Record, UserForgotten, ValuesReleased, line
+from coldstream.runtime.recovery import recovered_again
 from coldstream.runtime.roles import Lag, NotTheWriter, Role
 from coldstream.runtime.snapshots import NOT_NOW, Snapshots
 from coldstream.runtime.upkeep import Upkeep
@@ -38,6 +40,9 @@ LONGEST_GROUP = 2000
 
 TIDY_EVERY = 1.0
 """Seconds."""
+
+AGAIN_AFTER = 1.0
+"""Seconds before it is tried again to find others who learn."""
 
 NOT_HERE = "this process does not write any more; send the same to the one that does"
 
@@ -103,7 +108,7 @@ class Writer:
         self._stopping = False
         self._behind = False
         self._damage: StoreDamaged | None = None
-        self._tidied = monotonic()
+        self._tidied = self._merged = monotonic()
         self._progress = progress or Progress()
         self._learning = LiveLearning(learner, limits.evaluation_share, self._progress)
         self.resigned = False
@@ -160,6 +165,8 @@ class Writer:
         """Begin to take records. `failed` hears of the end where nobody asked for it."""
         await self.snapshots.look(self.learner)
         await self.erasures.look()
+        if self.learner.unmerged:
+            await self._merge()
         if self.learner.rule_since:
             await self._begin_rule()
         self._task = asyncio.create_task(self._run(failed))
@@ -179,6 +186,7 @@ class Writer:
         except StoreDamaged as error:
             self.failed = error
         finally:
+            self.learner.dismiss()
             await self._in_store(self._store.close)
             self._thread.shutdown()
 
@@ -218,6 +226,10 @@ class Writer:
                     raise self._damage
                 await self._tidy()
                 await self._take()
+                if self._is_merge_due():
+                    await self._merge()
+            if self.learner.unmerged and not self._lost:
+                await self._merge()
             if self._lost and not self.resigned and self._tell_lost is not None:
                 log.warning("another process has the right to write", extra={"position": self.learner.position})
                 self._tell_lost()
@@ -242,6 +254,50 @@ class Writer:
                 self._upkeep.begin_if_due(self.learner)
         late = 2 if self.followed else 1
         self.snapshots.begin_if_due(self.learner, late * self._limits.snapshot_lines, late * self._limits.snapshot_seconds)
+
+    # What others have learned
+
+    def _is_merge_due(self) -> bool:
+        learner, limits = self.learner, self._limits
+        if not learner.unmerged or self._behind:
+            return False
+        late = monotonic() - self._merged >= limits.merge_seconds
+        return learner.unmerged >= limits.merge_events or late or learner.is_waited_for or self._stopping
+
+    async def _merge(self) -> None:
+        """Write down that those who learn merge here, and do it."""
+        merged = Merged(self.learner.learners)
+        try:
+            (position,) = await self._in_store(lambda: self._store.append([line(merged)], self.learner.position))
+        except (StoreUnavailable, StoreInUse) as error:
+            log.warning("learners could not merge", extra={"reason": str(error)})
+            return
+        assert position is not None
+        try:
+            self.learner.apply(position, merged)
+        except LearnersLost as error:
+            log.warning("learners were lost; others take their place", extra={"reason": str(error)})
+            await self._hire_again()
+        self._merged = monotonic()
+        self._progress.reached(self.learner.position)
+        await asyncio.sleep(0)  # whoever waits for it has its turn before anything else is learned
+
+    async def _hire_again(self) -> None:
+        """Let others learn what the log has, from the last snapshot on. Meanwhile nothing is written; all else goes on."""
+        started, before = monotonic(), self.learner
+        before.abandon()
+        while True:
+            try:
+                learner = await self._in_store(lambda: recovered_again(self._store, before.hire))
+                break
+            except (LearnersLost, StoreUnavailable) as error:
+                log.warning("there is nobody to learn; it is tried again", extra={"reason": str(error)})
+                await asyncio.sleep(AGAIN_AFTER)
+        learner.curves, learner.evaluation = before.curves, before.evaluation
+        self.learner = learner
+        self._learning = LiveLearning(learner, self._limits.evaluation_share, self._progress)
+        await self.snapshots.look(learner)
+        log.info("others learn", extra={"position": learner.position, "seconds": round(monotonic() - started, 3)})
 
     # One group
 
@@ -280,7 +336,8 @@ class Writer:
     def _checked(self) -> list[_Call]:
         """The calls at the head of the queue that can share a commit, less those that are refused."""
         checks, group, lines = Checks(self.learner.recommender), list[_Call](), 0
-        while self._calls and lines < LONGEST_GROUP:
+        longest = min(LONGEST_GROUP, self._limits.merge_events) if self.learner.has_team else LONGEST_GROUP
+        while self._calls and lines < longest:
             call = self._calls[0]
             if group and not together(group[0].records[0], call.records[0]):
                 break

@@ -15,6 +15,7 @@ import uvloop
 from starlette.applications import Starlette
 
 from coldstream.errors import InvalidInput
+from coldstream.runtime.team import Hire
 from coldstream.service.app import application
 from coldstream.service.connection_limits import connection_limits
 from coldstream.service.connections import Connections
@@ -31,8 +32,8 @@ from coldstream.storage import stores
 log = logging.getLogger(__name__)
 
 
-def serve(settings: Settings, routes: Sequence[Route] = ROUTES) -> None:
-    """Serve until a signal says stop. Raises what kept it from starting, or ended it."""
+def serve(settings: Settings, routes: Sequence[Route] = ROUTES, hire: Hire | None = None) -> None:
+    """Serve until a signal says stop; `hire` makes those who learn. Raises what kept it from starting, or ended it."""
     check_exposure(settings)
     keys = None if settings.keys is None else Keys.read(settings.keys)
     requested_model(settings)
@@ -40,7 +41,7 @@ def serve(settings: Settings, routes: Sequence[Route] = ROUTES) -> None:
     log_to_stderr(settings.log_level)
     with closing(_bound(settings)) as listener, _traced() as tracing:
         url = _url(settings)
-        service = Service(settings, stores.shared(url) or stores.opened(url), listener.getsockname()[1])
+        service = Service(settings, stores.shared(url) or stores.opened(url), listener.getsockname()[1], hire)
         app = application(service, Gate(keys, Rates(settings.requests_per_second)), routes, tracing)
         uvloop.run(_serve(app, service, listener))
     if service.failure is not None:

@@ -27,6 +27,7 @@ from coldstream.runtime.progress import Progress
 from coldstream.runtime.recovery import RequestedModel, recovered
 from coldstream.runtime.replica import Replica
 from coldstream.runtime.roles import NotTheWriter
+from coldstream.runtime.team import Hire
 from coldstream.runtime.turns import in_turns
 from coldstream.runtime.warming import warm_up
 from coldstream.runtime.writer import NOT_HERE, Stopping, Writer
@@ -65,9 +66,9 @@ def requested_model(settings: Settings) -> RequestedModel:
     given = {bound.name: getattr(settings, bound.name, None) for bound in fields(Bounds)}
     bounds = {name: value for name, value in given.items() if value is not None}
     if settings.preset is None and not settings.hyperparameters:
-        return RequestedModel(schema, None, settings.seed, bounds)
+        return RequestedModel(schema, None, settings.seed, bounds, settings.learners)
     hyperparameters = resolve_hyperparameters(settings.preset or "default", **settings.hyperparameters)
-    return RequestedModel(schema, hyperparameters, settings.seed, bounds)
+    return RequestedModel(schema, hyperparameters, settings.seed, bounds, settings.learners)
 
 
 def writer_limits(settings: Settings) -> WriterLimits:
@@ -75,6 +76,8 @@ def writer_limits(settings: Settings) -> WriterLimits:
     return WriterLimits(
         settings.pending_events,
         settings.evaluate_share,
+        settings.merge_events,
+        settings.merge_seconds,
         settings.snapshot_events,
         settings.snapshot_minutes * 60,
         settings.erase_minutes * 60,
@@ -103,8 +106,9 @@ class Service:
     It is the one process on a store, or one of several on a shared one.
     """
 
-    def __init__(self, settings: Settings, store: Store | Shared, port: int = 0) -> None:
+    def __init__(self, settings: Settings, store: Store | Shared, port: int = 0, hire: Hire | None = None) -> None:
         self.settings = settings
+        self._hire = hire
         self.failure: BaseException | None = None
         """What ended the service, where nobody asked for it."""
         self.abandoned = False
@@ -230,7 +234,7 @@ class Service:
     async def _start(self, failed: Callable[[], None]) -> None:
         settings = self.settings
         try:
-            requested = requested_model(settings)
+            requested = requested_model(settings)._replace(hire=self._hire)
             self.start_up = StartUp()
             learner = await self._learner(requested)
             learner.evaluation = learner.evaluation.resized(settings.evaluate_top, settings.evaluate_window)
@@ -265,9 +269,9 @@ class Service:
         return await asyncio.to_thread(recovered, self._store, requested, lambda: self._stopping)  # type: ignore[arg-type]
 
     def _as_replica(self, shared: Shared) -> Replica:
-        settings = self.settings
+        settings, requested = self.settings, requested_model(self.settings)._replace(hire=self._hire)
         return Replica(
-            *(shared, requested_model(settings), writer_limits(settings), self._folder(), self._progress),
+            *(shared, requested, writer_limits(settings), self._folder(), self._progress),
             *(settings.failover_seconds, self._address),
         )
 

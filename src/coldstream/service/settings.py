@@ -89,6 +89,15 @@ class Settings:
     admissions: int | None = _setting(
         None, "new features that one event or put may bring; in a new log 1000", (1, 2**31 - 1)
     )
+    engine: str | None = _setting(
+        None, "where others learn for this process; if left out, it learns by itself", choices=("ray",), metavar="NAME"
+    )
+    learners: int = _setting(1, "how many learn together, each with users of its own", (1, 4096))
+    address: str | None = _setting(
+        None, "of the cluster of the `engine`; if left out, one on this machine that ends with it", metavar="HOST:PORT"
+    )
+    merge_events: int = _setting(500, "events after which learners merge", (1, 10**6))
+    merge_seconds: float = _setting(1.0, "how long learners go without merging once there was an event", (0.01, 3600))
     keys: Path | None = field(
         default=None, metadata=_about("the API keys; if left out, everybody may do everything", metavar="FILE.toml")
     )

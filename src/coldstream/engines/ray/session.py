@@ -1,0 +1,82 @@
+"""A connection to a Ray cluster: one that is there, or one that begins and ends with this process."""
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+
+from coldstream import __version__
+from coldstream.errors import ColdstreamError
+from coldstream.runtime.rule import LEARNING_RULE
+
+EXTRA = "pip install 'coldstream[ray]'"
+
+ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+"""A learner has a core to itself; threads of a matrix library would only take it from the next."""
+
+OBJECT_STORE = 512 * 2**20
+"""Bytes of memory through which the learners of a cluster of our own exchange arrays."""
+
+
+class EngineUnavailable(ColdstreamError):
+    """There is no Ray, no cluster at an address, or one of another version."""
+
+
+def loaded() -> ModuleType:
+    """Ray."""
+    try:
+        import ray
+    except ModuleNotFoundError as error:
+        raise EngineUnavailable(f"{error.name} is not installed; --engine ray needs it: {EXTRA}") from error
+    return ray
+
+
+@contextmanager
+def connected(address: str | None, cpus: int) -> Iterator[ModuleType]:
+    """Ray, connected to the cluster at an address; without one, to a cluster of so many cores on this machine."""
+    ray = loaded()
+    if ray.is_initialized():  # whoever connected before goes on with it
+        yield ray
+        return
+    _connect(ray, address, cpus)
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def _connect(ray: ModuleType, address: str | None, cpus: int) -> None:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    quiet: dict[str, Any] = {"log_to_driver": False, "configure_logging": False, "logging_level": logging.ERROR}
+    try:
+        if address is None:
+            ray.init(num_cpus=cpus, include_dashboard=False, object_store_memory=OBJECT_STORE, **quiet)
+        else:
+            ray.init(address=address, **quiet)
+    except ConnectionError as error:
+        message = f"address {address!r}: no Ray cluster answers there ({_first_line(error)})"
+        raise EngineUnavailable(f"{message}; start one with `ray start --head`, or leave --address out") from error
+    except RuntimeError as error:
+        message = f"address {address!r}: the cluster and this process do not fit together ({_first_line(error)})"
+        raise EngineUnavailable(f"{message}; use the same versions of Ray and Python everywhere") from error
+    except ValueError as error:
+        raise EngineUnavailable(f"address must be HOST:PORT, auto or ray://HOST:PORT, got {address!r} ({error})") from error
+
+
+def about() -> dict[str, Any]:
+    """What has to be the same in every process that learns one stream."""
+    return {"coldstream": __version__, "learning rule": LEARNING_RULE}
+
+
+def check_same(node: str, there: dict[str, Any]) -> None:
+    """Refuse a learner of another release: it would not lead to the same bits."""
+    for name, own in about().items():
+        if there.get(name) != own:
+            message = f"{name} is {own} here and {there.get(name)} on node {node}"
+            raise EngineUnavailable(f"{message}; install the same release of coldstream on every node")
+
+
+def _first_line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200] or type(error).__name__

@@ -1,0 +1,36 @@
+"""Trials with several learners."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from coldstream.engines.trial import run_trial
+from coldstream.evaluation.methods import parse_method
+from coldstream.evaluation.model import Model
+from coldstream.evaluation.prequential import Trial
+from coldstream.evaluation.runs import Job, run, stream_of
+from coldstream.evaluation.workload import loaded
+from coldstream.increments import State
+from coldstream.runtime.learners import Learners, LocalLearners
+from coldstream.runtime.limits import WriterLimits
+
+MERGE_EVERY = WriterLimits().merge_events
+"""Events after which learners merge, where nothing else is said."""
+
+
+@dataclass(frozen=True)
+class RunWithLearners:
+    """Runs a trial of a method that learns with several learners, and others as ever."""
+
+    learners: int
+    merge_every: int = MERGE_EVERY
+
+    def __call__(self, job: Job, advance: Callable[[int], None]) -> Trial:
+        workload = loaded(job.source)
+        method = parse_method(job.method).build(workload, job.seed)
+        if not isinstance(method, Model) or not method.learns:
+            return run(job, advance)
+        return run_trial(method, stream_of(job, workload), job.top, self.begin, self.merge_every, advance)
+
+    def begin(self, state: State) -> Learners:
+        """Learners that know a state: here, one after the other."""
+        return LocalLearners(state, self.learners)

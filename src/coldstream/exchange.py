@@ -1,0 +1,335 @@
+"""What several learners of one stream tell each other: which items came before an event, and what each has learned.
+
+Every learner has all items and counts all events in their order, so that trends and neighbours are the same everywhere, in
+every bit. Users belong to one learner each, and so do the columns of their ids. All other rows of Θ are shared: each learner
+goes on from what all of them knew at the last merge, and the next one puts together what they did to it (`merging.py`).
+
+Rows travel by the names of their features: a column has another number elsewhere. What is new starts equal everywhere,
+because a first vector follows from the seed and the name.
+"""
+
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coldstream.arrays import Flags, Integers, grown
+from coldstream.errors import InvalidInput, shown
+from coldstream.events.clock import Clock
+from coldstream.events.event import Event
+from coldstream.merging import merged_penalties, merged_rows
+from coldstream.model.compiled import unchecked_entry
+from coldstream.model.keyed_random import fill_normal, keys_of
+from coldstream.model.shapes import Rows
+from coldstream.ragged import joined_texts, texts
+from coldstream.shared_model import SharedModel
+from coldstream.user_states import UserStates
+
+_fill_normal = unchecked_entry(fill_normal)
+
+PENALTIES = ("w0", "G0", "lambda0", "lambda_w", "lambda_V", "penalty_mean_square")
+STAMP = "touched_at"
+
+
+def owner(user: str, learners: int) -> int:
+    """The number of the learner that a user belongs to: the same on every machine, and in every run."""
+    return 0 if learners == 1 else int.from_bytes(blake2b(user.encode(), digest_size=8).digest(), "little") % learners
+
+
+class Changes(NamedTuple):
+    """What one learner has changed since the last merge, as arrays."""
+
+    learner: int
+    column: Integers
+    """The columns it touched, by its own numbers."""
+    rows: Mapping[str, NDArray[Any]]
+    """What they hold now, by the names of `Rows`."""
+    named: Integers
+    """Places in `column` of those that others may not know …"""
+    field: Integers
+    """… the numbers of their fields, …"""
+    value: Flags
+    """… and their values, as one text …"""
+    value_length: Integers
+    """… of these lengths."""
+    penalties: Mapping[str, NDArray[Any]]
+    """w0 and λ as they are now."""
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        arrays = (*self.rows.values(), *self.penalties.values(), self.column, self.named, self.field, self.value)
+        return int(sum(own.nbytes for own in arrays) + self.value_length.nbytes)
+
+
+class _Peer:
+    """The names of another learner's columns, as far as it has told them, and the columns that they have here."""
+
+    def __init__(self) -> None:
+        self.names: dict[int, tuple[int, str]] = {}
+        self.columns: Integers = np.zeros(0, np.int32)  # −1 where it was not looked for
+        self.release_count = 0
+
+
+class Exchange:
+    """One learner's side of it. Bounds that make shared things go are refused: what goes would depend on the learner."""
+
+    def __init__(self, shared: SharedModel, users: UserStates, learner: int, learners: int) -> None:
+        if not 0 <= learner < learners:
+            raise InvalidInput(f"learner must be from 0 to {learners - 1}, got {shown(learner)}")
+        if learners > 1:
+            refuse_bounds(shared)
+        self.learner, self.learners = learner, learners
+        self._shared, self._users = shared, users
+        self._peers = [_Peer() for _ in range(learners)]
+        self._told: dict[int, tuple[int, str]] = {}
+        self._release_count = shared.encoder.vocabulary.release_count
+        parameters, columns = shared.machine.parameters, shared.machine.parameters.columns
+        self._base = {name: getattr(parameters.rows, name)[:columns].copy() for name in self._exchanged()}
+        self._based = list(shared.encoder.vocabulary.values_of(0, columns))  # whose base it is
+        self._penalties = self._penalties_now()
+        self._since = int(parameters.rows.touched_at[:columns].max(initial=-1))
+
+    def is_own(self, user: str) -> bool:
+        """Whether a user belongs to this learner."""
+        return owner(user, self.learners) == self.learner
+
+    # Before a batch is learned
+
+    def preceding(self, events: Sequence[Event]) -> list[list[int]]:
+        """The last items of the users of this learner before each of their events, as `Elsewhere` has them, in order.
+
+        It only reads: what a batch does to its users' pasts is known before it is learned.
+        """
+        shared, users = self._shared, self._users
+        window, slots_of = shared.encoder.history.window, shared.catalogue.slots
+        first, since, found = dict[str, int](), dict[str, list[int]](), list[list[int]]()
+        for number, event in enumerate(events):
+            slots = slots_of([event.item])
+            chosen = slots[0] if slots else first.setdefault(event.item, -1 - number)
+            if not self.is_own(event.user):
+                continue
+            past = since.get(event.user)
+            if past is None:
+                past = since[event.user] = list(users.past(users.of(event.user))[0].items)
+            found.append(list(dict.fromkeys(reversed(past[-window:])))[::-1] if window else [])
+            past.append(chosen)
+        return found
+
+    # What was learned
+
+    def changes(self) -> Changes:
+        """What was changed since the last merge, but for what belongs to users of this learner alone."""
+        stamped = self._stamped(own=False)
+        self._base_new(stamped)
+        column, rows = stamped[self._differs(stamped)], self._shared.machine.parameters.rows
+        new = list[tuple[int, tuple[int, str]]]()
+        for place, (one, name) in enumerate(zip(column.tolist(), self._names(column), strict=True)):
+            if self._told.get(one) != name:
+                self._told[one] = name
+                new.append((place, name))
+        kept = {name: getattr(rows, name)[column] for name in (*self._exchanged(), STAMP)}
+        return Changes(self.learner, column, kept, *_named(new), self._penalties_now())
+
+    def own_changes(self) -> Changes:
+        """What was changed since the last merge of what belongs to users of this learner alone: the rows of their ids."""
+        column, rows = self._stamped(own=True), self._shared.machine.parameters.rows
+        kept = {name: getattr(rows, name)[column] for name in (*self._exchanged(), STAMP)}
+        return Changes(self.learner, column, kept, *_named(list(enumerate(self._names(column)))), {})
+
+    def merge(self, changes: Sequence[Changes], clock: Clock) -> int:
+        """Put together what all learners changed since the last merge; how many rows that were."""
+        changes = sorted(changes, key=lambda one: one.learner)
+        if [one.learner for one in changes] != list(range(self.learners)):
+            numbers = [one.learner for one in changes]
+            raise InvalidInput(f"changes must be of {self.learners} learners, each once, got those of {numbers}")
+        parameters = self._shared.machine.parameters
+        columns = [
+            one.column if one.learner == self.learner else _columns_of(self._shared, one, self._peers[one.learner], clock)
+            for one in changes
+        ]
+        union = np.unique(np.concatenate(columns))
+        self._base_new(union)
+        places, count = [np.searchsorted(union, own) for own in columns], np.zeros(len(union), np.int32)
+        for at in places:
+            count[at] += 1
+        for name in self._exchanged():
+            base = self._base[name]
+            given = [(at, one.rows[name]) for at, one in zip(places, changes, strict=True)]
+            base[union] = merged_rows(name, base[union], count, given)
+            getattr(parameters.rows, name)[union] = base[union]
+        stamp = np.zeros(len(union), np.int64)
+        for at, one in zip(places, changes, strict=True):
+            stamp[at] = np.maximum(stamp[at], one.rows[STAMP])
+        parameters.rows.touched_at[union] = stamp
+        for name, before in self._penalties_before().items():
+            merged = merged_penalties(name, before, [one.penalties[name] for one in changes], self._regularization)
+            getattr(parameters.optimizer, name)[...] = merged
+        if self.learners > 1:
+            forget_last_update(self._shared)
+        self._penalties, self._since = self._penalties_now(), clock.position
+        parameters.changes += 1
+        return len(union)
+
+    def merged(self, changes: Sequence[Changes]) -> Changes:
+        """What a merge of these has led to, for whoever did not take part in it, with all names."""
+        parameters = self._shared.machine.parameters
+        own = [
+            one.column if one.learner == self.learner else self._peers[one.learner].columns[one.column] for one in changes
+        ]
+        union: Integers = np.unique(np.concatenate(own)).astype(np.int32)
+        kept = {name: getattr(parameters.rows, name)[union] for name in (*self._exchanged(), STAMP)}
+        penalties = self._penalties_now()
+        if self.learners == 1:  # columns are the same everywhere, and so is the last update
+            touches = int(parameters.optimizer.touches[0])
+            penalties |= {name: getattr(parameters.optimizer, name)[:touches].copy() for name in ("touched", "sw", "sV")}
+            penalties["s0"] = parameters.optimizer.s0.copy()
+        return Changes(self.learner, union, kept, *_named(list(enumerate(self._names(union)))), penalties)
+
+    # Columns and names
+
+    def _exchanged(self) -> list[str]:
+        """The arrays of rows that this configuration has, but for the fields, which names tell, and the stamps."""
+        return _exchanged(self._shared)
+
+    def _stamped(self, own: bool) -> Integers:
+        """The columns that were written to since the last merge: of users' ids, or all others."""
+        parameters, field = self._shared.machine.parameters, self._shared.encoder.id_field("user")
+        rows = parameters.rows
+        found = np.flatnonzero(rows.touched_at[: parameters.columns] > self._since).astype(np.int32)
+        mine: Integers = found[(rows.field[found] == (-1 if field is None else field)) == own]
+        return mine
+
+    def _names(self, columns: Integers) -> list[tuple[int, str]]:
+        vocabulary, fields = self._shared.encoder.vocabulary, self._shared.machine.parameters.rows.field[columns].tolist()
+        return [(field, str(vocabulary.value(one))) for field, one in zip(fields, columns.tolist(), strict=True)]
+
+    # What was known at the last merge
+
+    def _differs(self, columns: Integers) -> NDArray[np.bool_]:
+        """Which columns are not as they were at the last merge: some were only started."""
+        rows, found = self._shared.machine.parameters.rows, np.zeros(len(columns), np.bool_)
+        for name in self._exchanged():
+            other = getattr(rows, name)[columns] != self._base[name][columns]
+            found |= other if other.ndim == 1 else other.any(axis=1)
+        return found
+
+    def _base_new(self, columns: Integers) -> None:
+        """Of columns that stand for something else since the last merge, what they began with counts as known then."""
+        machine, vocabulary = self._shared.machine, self._shared.encoder.vocabulary
+        parameters, based = machine.parameters, self._based
+        self._base = {name: grown(base, parameters.columns) for name, base in self._base.items()}
+        if self._release_count != vocabulary.release_count:  # the same name may have come back, and begun anew
+            self._release_count = vocabulary.release_count
+            gone = (column for column, value in enumerate(vocabulary.values_of(0, len(based))) if value is None)
+            for column in gone:
+                based[column] = None
+        based += [None] * (parameters.columns - len(based))
+        new: dict[int, list[int]] = {}
+        for column in columns.tolist():
+            value = vocabulary.value(column)
+            if based[column] is not value:
+                based[column] = value
+                new.setdefault(int(parameters.rows.field[column]), []).append(column)
+        for field, group in new.items():
+            at = np.array(group, np.int64)
+            for base in self._base.values():
+                base[at] = 0
+            if parameters.optimizer.factored[field]:
+                keys = keys_of(machine.seed, vocabulary.fields[field], [str(based[column]) for column in group])
+                deviation = machine.hyperparameters.initial_deviation
+                _fill_normal(np.array(keys, np.uint64), deviation, at, self._base["V"])
+
+    @property
+    def _regularization(self) -> int:
+        return self._shared.machine.rule.regularization
+
+    def _penalties_now(self) -> dict[str, NDArray[Any]]:
+        own = self._shared.machine.parameters.optimizer
+        return {name: getattr(own, name).copy() for name in PENALTIES}
+
+    def _penalties_before(self) -> dict[str, NDArray[Any]]:
+        """At the last merge; those of fields that came since begin alike everywhere."""
+        h, own = self._shared.hyperparameters, self._shared.machine.parameters.optimizer
+        first = {"lambda_w": h.linear_penalty, "lambda_V": h.factor_penalty, "penalty_mean_square": 0.0}
+        before = dict(self._penalties)
+        for name, value in first.items():
+            kept, now = before[name], getattr(own, name)
+            if kept.shape != now.shape:
+                before[name] = np.full(now.shape, value)
+                before[name][tuple(map(slice, kept.shape))] = kept
+        return before
+
+
+def adopt(shared: SharedModel, changes: Sequence[Changes], clock: Clock) -> None:
+    """Take over rows as others have them, and λ where they are given, where nothing is learned."""
+    parameters = shared.machine.parameters
+    for one in changes:
+        columns = _columns_of(shared, one, _Peer(), clock)
+        for name in (*_exchanged(shared), STAMP):
+            getattr(parameters.rows, name)[columns] = one.rows[name]
+        _adopt_penalties(shared, one.penalties)
+    parameters.changes += 1
+
+
+def _adopt_penalties(shared: SharedModel, penalties: Mapping[str, NDArray[Any]]) -> None:
+    parameters = shared.machine.parameters
+    if "touched" in penalties:
+        parameters.make_room(len(penalties["touched"]))
+        parameters.optimizer.touches[0] = len(penalties["touched"])
+    elif penalties:
+        forget_last_update(shared)
+    for name, array in penalties.items():
+        getattr(parameters.optimizer, name)[: len(array)] = array
+
+
+def forget_last_update(shared: SharedModel) -> None:
+    """Of several learners each has another last update, which the paper's λ is adapted by: a merge lets none stand."""
+    own = shared.machine.parameters.optimizer
+    own.touches[0], own.s0[0] = 0, 0.0
+
+
+def _exchanged(shared: SharedModel) -> list[str]:
+    rows = shared.machine.parameters.rows
+    return [name for name in Rows._fields if name not in ("field", STAMP) and len(getattr(rows, name)) == len(rows.w)]
+
+
+def _columns_of(shared: SharedModel, changes: Changes, peer: _Peer, clock: Clock) -> Integers:
+    """The columns that another learner's have here; what is not known here is admitted."""
+    vocabulary = shared.encoder.vocabulary
+    if peer.release_count != vocabulary.release_count:  # a column here may stand for something else by now
+        peer.columns[:] = -1
+    peer.columns = grown(peer.columns, int(changes.column.max(initial=-1)) + 1, -1)
+    told = changes.column[changes.named]
+    names = zip(changes.field.tolist(), texts(changes.value, changes.value_length), strict=True)
+    peer.names.update(zip(told.tolist(), names, strict=True))
+    peer.columns[told] = -1
+    for column in changes.column[peer.columns[changes.column] < 0].tolist():
+        peer.columns[column] = vocabulary.admit(*peer.names[column])
+    shared.start(clock)
+    peer.release_count = vocabulary.release_count
+    here: Integers = peer.columns[changes.column]
+    return here
+
+
+def _named(new: Sequence[tuple[int, tuple[int, str]]]) -> tuple[Integers, Integers, Flags, Integers]:
+    """Places, fields and values as arrays."""
+    places, fields = np.array([place for place, _ in new], np.int32), np.array([field for _, (field, _) in new], np.int32)
+    return places, fields, *joined_texts([value for _, (_, value) in new])
+
+
+def refuse_bounds(shared: SharedModel) -> None:
+    """Refuse what several learners would make of bounds: each would let other things go."""
+    remedy = "leave the bound out, or learn with one"
+    for name in ("memory", "items", "users", "expire_users"):
+        value = getattr(shared.bounds, name)
+        if value is not None:
+            raise InvalidInput(f"{name} must not be bounded where several learn, got {shown(value)}; {remedy}")
+    undeclared = {f"context.{name}" for name in shared.admissions.undeclared}
+    for number, limit in shared.admissions.limits.items():
+        name = shared.encoder.vocabulary.fields[number]
+        if (limit.is_bound or limit.admit_after > 1) and name not in undeclared:
+            given = {"most": limit.most, "admit_after": limit.admit_after, "expire": limit.expire}
+            raise InvalidInput(f"field {name!r} must not be bounded where several learn, got {shown(given)}; {remedy}")

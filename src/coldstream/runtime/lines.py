@@ -1,0 +1,49 @@
+"""Lines of a log on their way to learners: as they are in the log, in one array."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from coldstream.arrays import Flags, Integers, Longs
+from coldstream.ragged import blobs, joined
+from coldstream.runtime.records import Interaction, ItemPut, Record, UserPut, line, record_of
+from coldstream.storage.store import Entry
+
+LONGEST_BATCH = 4096
+"""Lines that travel together: enough to share the price of a call, few enough to be decoded while others learn."""
+
+
+class Lines(NamedTuple):
+    """A batch of lines, in order."""
+
+    position: Longs
+    body: Flags
+    length: Integers
+
+    @classmethod
+    def of(cls, lines: Iterable[tuple[int, Record]]) -> "Lines":
+        """Records with their positions."""
+        given = list(lines)
+        bodies = joined([line(record).body for _, record in given])
+        return cls(np.array([position for position, _ in given], np.int64), *bodies)
+
+    def records(self) -> list[tuple[int, Record]]:
+        """The inverse of `of`."""
+        bodies = blobs(self.body, self.length)
+        return [(at, record_of(Entry(at, body))) for at, body in zip(self.position.tolist(), bodies, strict=True)]
+
+
+def batches(lines: Sequence[tuple[int, Record]]) -> Iterator[Sequence[tuple[int, Record]]]:
+    """Lines in batches. What is no event and no put is alone: a batch is looked through before it is learned."""
+    first = 0
+    for at, (_, record) in enumerate(lines):
+        alone = not isinstance(record, Interaction | ItemPut | UserPut)
+        if (alone or at - first >= LONGEST_BATCH) and at > first:
+            yield lines[first:at]
+            first = at
+        if alone:
+            yield lines[at : at + 1]
+            first = at + 1
+    if first < len(lines):
+        yield lines[first:]

@@ -1,0 +1,204 @@
+"""One of several learners of a log: it does what every line says, and learns from the events of its own users alone."""
+
+from collections.abc import Iterator, Sequence
+from time import perf_counter_ns
+from typing import NamedTuple
+
+import numpy as np
+
+from coldstream.arrays import Doubles, Integers, Longs
+from coldstream.bounds import Bounds
+from coldstream.errors import Diverged, Interrupted
+from coldstream.events.event import Event
+from coldstream.exchange import Changes, owner
+from coldstream.features.schema import Schema, fields_by_side
+from coldstream.increments import State
+from coldstream.learning import Elsewhere
+from coldstream.recommender import Recommender
+from coldstream.runtime.lines import Lines
+from coldstream.runtime.partitioning import part_of
+from coldstream.runtime.records import (
+    BoundsChanged,
+    FeaturesReleased,
+    FieldsAdded,
+    Interaction,
+    ItemPut,
+    ItemRemoved,
+    Record,
+    SchemaExtended,
+    UserForgotten,
+    UserPut,
+)
+
+
+class Preceding(NamedTuple):
+    """What came before the events of one learner's users in a batch, one behind the other."""
+
+    slot: Integers
+    length: Integers
+
+    @classmethod
+    def of(cls, found: Sequence[Sequence[int]]) -> "Preceding":
+        """Lists of slots."""
+        slots = [slot for own in found for slot in own]
+        return cls(np.array(slots, np.int32), np.array(list(map(len, found)), np.int32))
+
+    def lists(self) -> Iterator[list[int]]:
+        """The inverse of `of`."""
+        slots, end = self.slot.tolist(), 0
+        for length in self.length.tolist():
+            end += length
+            yield slots[end - length : end]
+
+
+class Tested(NamedTuple):
+    """How the events of one learner's users were ranked before they were learned."""
+
+    number: Longs
+    """Which of all events of the batch."""
+    rank: Doubles
+    candidates: Longs
+    recommend_ns: Longs
+    update_ns: Longs
+    recommended: Integers
+    """The slots of all that was recommended, each once."""
+
+
+class Partition:
+    """A recommender with all items and with the users of one learner.
+
+    Batches are numbered: one that was taken is not taken again, and none is left out.
+    """
+
+    def __init__(self, state: State, learner: int, learners: int) -> None:
+        self.recommender = Recommender.from_state(*part_of(state, learner, learners))
+        self.exchange = self.recommender.exchange(learner, learners)
+        self.number = 0
+        """Of the last batch that was taken."""
+        self.learned = 0
+        """How many events of its own users it has learned."""
+        self._lines: list[tuple[int, Record]] = []
+        self._done = 0
+        self._events: list[Event] = []
+        self._slots: list[int] = []
+        self._others: list[Iterator[list[int]]] = []
+
+    # A batch
+
+    def take(self, number: int, lines: Lines) -> Preceding:
+        """Take a batch, to be learned in steps; what others have to know of it before."""
+        if number != self.number + 1:
+            raise Interrupted(f"batch {number} does not follow batch {self.number}; begin again from a snapshot")
+        if self._done < len(self._lines):
+            raise Interrupted(f"batch {self.number} is learned up to line {self._done} only; begin again from a snapshot")
+        self.number, self._lines, self._done = number, lines.records(), 0
+        self._events = [record.event() for _, record in self._lines if isinstance(record, Interaction)]
+        self._slots, self._others = [], []
+        return Preceding.of(self.exchange.preceding(self._events) if self.exchange.learners > 1 else [])
+
+    def learn(self, upto: int, preceding: Sequence[Preceding]) -> None:
+        """Do what the lines of the batch say, as far as one."""
+        self._meet(preceding)
+        events = list[tuple[int, Event | Elsewhere]]()
+        for position, record in self._lines[self._done : upto]:
+            if isinstance(record, Interaction):
+                events.append((position, self._own_or_elsewhere(record)))
+            else:
+                self._replay(events)
+                self._apply(record)
+        self._replay(events)
+        self._done = upto
+
+    def test(self, upto: int, preceding: Sequence[Preceding], top: int) -> Tested:
+        """The same, where the item of each event of its own users is ranked before it is learned."""
+        self._meet(preceding)
+        recommender, before, found = self.recommender, list[tuple[int, Event | Elsewhere]](), list[tuple[int, ...]]()
+        ranks, recommended = list[float](), set[int]()
+        for position, record in self._lines[self._done : upto]:
+            if not isinstance(record, Interaction):
+                self._replay(before)
+                self._apply(record)
+                continue
+            line = self._own_or_elsewhere(record)
+            if isinstance(line, Elsewhere):
+                before.append((position, line))
+                continue
+            self._replay(before)
+            number, context, time = len(self._slots), line.context, line.time
+            started = perf_counter_ns()
+            best = recommender.recommend(line.user, top, context=context, time=time)
+            recommend_ns = perf_counter_ns() - started
+            recommended.update(recommender.place(one.item).number for one in best)
+            rank = recommender.rank(line.user, line.item, context=context, time=time)
+            started = perf_counter_ns()
+            self._learn_one(position, line)
+            ranks.append(rank.position)
+            found.append((number, rank.candidates, recommend_ns, perf_counter_ns() - started))
+        self._replay(before)
+        self._done = upto
+        columns = np.array(found, np.int64).reshape(len(found), 4).T
+        shown = np.array(sorted(recommended), np.int32)
+        return Tested(columns[0], np.array(ranks, np.float64), columns[1], columns[2], columns[3], shown)
+
+    def _meet(self, preceding: Sequence[Preceding]) -> None:
+        if not self._others:
+            self._others = [one.lists() for one in preceding]
+
+    def _own_or_elsewhere(self, record: Interaction) -> Event | Elsewhere:
+        event = record.event()
+        if self.exchange.learners == 1:
+            return event
+        whose = owner(event.user, self.exchange.learners)
+        before = next(self._others[whose])
+        return event if whose == self.exchange.learner else Elsewhere(event, before)
+
+    def _replay(self, events: list[tuple[int, Event | Elsewhere]]) -> None:
+        if events:
+            self.learned += sum(isinstance(line, Event) for _, line in events)
+            self.recommender.replay_own(events, self._slots)
+            events.clear()
+
+    def _learn_one(self, position: int, event: Event) -> None:
+        """As a single process learns one event."""
+        self.learned += 1
+        try:
+            self.recommender.learn(event, position=position)
+        except Diverged:
+            self.recommender.observe(event, position=position)
+        self._slots.append(self.recommender.place(event.item).number)
+
+    def _apply(self, record: Record) -> None:
+        recommender = self.recommender
+        match record:
+            case ItemPut():
+                recommender.put_items([(record.id, record.attributes, record.availability())])
+            case UserPut():
+                if self.exchange.is_own(record.id):
+                    recommender.put_user(record.id, record.attributes)
+            case ItemRemoved():
+                recommender.remove_item(record.id)
+            case UserForgotten():
+                if recommender.has_user(record.id):
+                    recommender.forget_user(record.id)
+            case FeaturesReleased():
+                recommender.release_named(record.names)
+            case BoundsChanged():
+                recommender.change_bounds(Bounds.from_document(record.bounds))
+            case FieldsAdded():
+                recommender.add_fields(fields_by_side(record.fields))
+            case SchemaExtended():
+                recommender.extend(Schema.from_document(record.schema))
+
+    # What was learned
+
+    def changes(self) -> Changes:
+        """What it has changed since the last merge."""
+        return self.exchange.changes()
+
+    def own_changes(self) -> Changes:
+        """The same of the rows of its users' ids."""
+        return self.exchange.own_changes()
+
+    def merge(self, changes: Sequence[Changes]) -> int:
+        """Take up what all have changed; how many rows that were."""
+        return self.recommender.merge(self.exchange, changes)

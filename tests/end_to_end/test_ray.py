@@ -1,0 +1,159 @@
+"""Learners on real Ray: several nodes on this machine, some of which go."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import numpy as np
+import pytest
+
+from coldstream import Categories, Category, Id, Schema
+from coldstream.config import Hyperparameters
+from coldstream.engines.ray.learners import RayLearners
+from coldstream.runtime.learner import Learner
+from coldstream.runtime.limits import WriterLimits
+from coldstream.runtime.records import Interaction, ItemPut, Record, UserPut
+from coldstream.runtime.recovery import RequestedModel, recovered
+from coldstream.runtime.team import Hire
+from coldstream.runtime.verification import verified
+from coldstream.runtime.writer import Writer
+from coldstream.storage import stores
+from coldstream.storage.sqlite import SqliteStore
+from conftest import bits
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+SCHEMA = Schema(user=[Id(), Category("city")], item=[Id(), Categories("genre")], context=[Category("device")])
+SMALL = Hyperparameters(factors=8, negatives=5)
+LIMITS = WriterLimits(merge_events=40, merge_seconds=0.2, snapshot_lines=300, snapshot_seconds=0)
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A cluster of three nodes with addresses of their own, and this process connected to it."""
+    for name, value in (("RAY_AUTH_MODE", "disabled"), ("RAY_USAGE_STATS_ENABLED", "0")):
+        monkeypatch.setenv(name, value)
+    import ray
+    from ray.cluster_utils import Cluster
+
+    small = {"object_store_memory": 2**27, "include_dashboard": False}
+    started = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **small})
+    try:
+        for last in (2, 3):
+            started.add_node(num_cpus=2, node_ip_address=f"127.0.0.{last}", object_store_memory=2**27)
+        ray.init(address=started.address, log_to_driver=False, configure_logging=False)
+        yield started
+    finally:
+        ray.shutdown()
+        started.shutdown()
+
+
+def records(events: int, seed: int) -> Iterator[Record]:
+    rng = np.random.default_rng(seed)
+    for number in range(events):
+        user, item = f"u{rng.integers(40)}", f"i{rng.integers(30)}"
+        if rng.random() < 0.1:
+            yield UserPut(user, {"city": f"c{rng.integers(3)}"})
+        if rng.random() < 0.1:
+            yield ItemPut(item, {"genre": [f"g{rng.integers(4)}"]})
+        yield Interaction(user, item, float(1_000_000 + number), {"device": f"d{rng.integers(3)}"}, f"{seed}-{number}")
+
+
+class Lived:
+    """A writer whose learners are on Ray, and all that it has acknowledged."""
+
+    def __init__(self, store: SqliteStore, folder: Path, hire: Hire, learners: int) -> None:
+        requested = RequestedModel(SCHEMA, SMALL, 0, learners=learners, hire=hire)
+        self.store, self.folder, self.acknowledged = store, folder, 0
+        self.writer = Writer(store, recovered(store, requested), LIMITS, folder)
+
+    async def write(self, given: list[Record]) -> None:
+        """Write in calls of seven; whoever was answered reads what was written at once."""
+        for first in range(0, len(given), 7):
+            some = given[first : first + 7]
+            positions = await self.writer.write(some)
+            self.acknowledged += sum(position is not None for position in positions)
+            last = next((one for one in reversed(some) if isinstance(one, Interaction)), None)
+            if last is not None:
+                known = self.writer.learner.recommender
+                assert last.item not in [best.item for best in known.recommend(last.user, 30)]
+
+
+def test_learners_and_nodes_go_and_every_event_is_learned_once(cluster: Any, tmp_path: Path) -> None:
+    import ray
+
+    hired: list[RayLearners] = []
+
+    def hire(state: Any, count: int) -> RayLearners:
+        hired.append(RayLearners(ray, state, count))
+        return hired[-1]
+
+    seconds: dict[str, float] = {}
+
+    async def lives(store: SqliteStore, disturbances: dict[str, Any], seed: int, learners: int) -> int:
+        lived = Lived(store, tmp_path, hire, learners)
+        await lived.writer.start(lambda: None)
+        await lived.write(list(records(120, seed)))
+        for number, (name, disturb) in enumerate(disturbances.items(), 1):
+            before = len(hired)
+            disturb()
+            started = monotonic()
+            while len(hired) == before:  # as long as nobody has noticed, and until others learn
+                await lived.write(list(records(20, 1000 * seed + 100 * number + int(10 * (monotonic() - started)))))
+                await asyncio.sleep(0.05)
+            seconds[name] = monotonic() - started
+            await lived.write(list(records(100, 2000 * seed + number)))
+        await lived.writer.stop()
+        assert lived.writer.failed is None
+        return lived.acknowledged
+
+    def kill_a_learner() -> None:
+        pid = ray.get(hired[-1].actors[0].pid.remote(), timeout=30)
+        os.kill(pid, signal.SIGKILL)
+
+    def remove_a_node() -> None:
+        cluster.remove_node(cluster.list_all_nodes()[-1], allow_graceful=False)
+
+    with closing(SqliteStore(tmp_path / "data")) as store:
+        acknowledged = asyncio.run(lives(store, {"learner": kill_a_learner}, 1, 2))
+    with closing(SqliteStore(tmp_path / "data")) as store:  # all of it begins again
+        acknowledged += asyncio.run(lives(store, {"node": remove_a_node}, 2, 2))
+    print("recovered after", {name: round(one, 1) for name, one in seconds.items()})
+    with closing(stores.inspected(f"sqlite:{tmp_path / 'data'}")) as view:
+        verdict = verified(view, recent=False, advance=lambda _: None)
+        assert verdict.same
+        assert not verdict.different
+        events = sum(b'"kind":"event"' in entry.body for entry in view.read(0))
+    with closing(SqliteStore(tmp_path / "data")) as store:
+        here: Learner = recovered(store, RequestedModel(SCHEMA, SMALL, 0, learners=2))  # in this process alone
+        assert here.recommender.events == events
+        assert len(bits(here.recommender)[1]) > 10
+
+
+def test_ray_leads_to_the_bits_of_one_process(cluster: Any) -> None:
+    import ray
+
+    from coldstream import Recommender
+    from coldstream.runtime.learners import LocalLearners
+    from coldstream.runtime.lines import Lines
+
+    log = list(enumerate(records(200, 5), 1))
+    state = Recommender(SCHEMA, SMALL, seed=0).state()
+    found = []
+    for make in (LocalLearners, partial(RayLearners, ray)):
+        learners = make(state, 3)
+        for first in range(0, len(log), 90):
+            some = log[first : first + 90]
+            learners.take(Lines.of(some))
+            for upto in (len(some) // 2, len(some)):
+                learners.learn(upto)
+                learners.merge()
+        found.append([bits(Recommender.from_state(*one)) for one in learners.states()])
+        learners.close()
+    assert found[0] == found[1]

@@ -1,0 +1,105 @@
+"""Learners that are lost: others begin where the log says, and no event is learned twice or never."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from several import SCHEMA, lines
+
+from coldstream.config import Hyperparameters
+from coldstream.increments import State
+from coldstream.runtime import writer as module
+from coldstream.runtime.learners import LearnersLost, LocalLearners
+from coldstream.runtime.limits import WriterLimits
+from coldstream.runtime.records import Interaction, Record
+from coldstream.runtime.recovery import RequestedModel, recovered
+from coldstream.runtime.verification import verified
+from coldstream.runtime.writer import Writer
+from coldstream.storage import stores
+from coldstream.storage.sqlite import SqliteStore
+from conftest import bits
+
+SMALL = Hyperparameters(factors=4, negatives=4)
+LIMITS = WriterLimits(merge_events=25, merge_seconds=0.05, snapshot_lines=60, snapshot_seconds=0)
+
+
+class Mortal(LocalLearners):
+    """Learners some of which are lost before a merge: all calls but those that are told here fail from then on."""
+
+    deaths: list[int] = []
+    """At which merge of all."""
+    merges = 0
+
+    def __init__(self, state: State, count: int) -> None:
+        super().__init__(state, count)
+        self.closed = False
+
+    def merge_for_front(self) -> Any:
+        type(self).merges += 1
+        if self.merges in self.deaths:
+            raise LearnersLost("killed")
+        assert not self.closed
+        return super().merge_for_front()
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture(autouse=True)
+def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "AGAIN_AFTER", 0.01)
+    Mortal.deaths, Mortal.merges = [], 0
+
+
+def written(folder: Path, given: Sequence[Record], learners: int, hire: Any = Mortal) -> Writer:
+    """What a writer makes of records, a few at a time; the log is durable before anybody learns it."""
+
+    async def live() -> Writer:
+        with closing(SqliteStore(folder)) as store:
+            writer = Writer(store, recovered(store, RequestedModel(SCHEMA, SMALL, 0, {}, learners, hire)), LIMITS, folder)
+            await writer.start(lambda: None)
+            for first in range(0, len(given), 9):
+                await writer.write(given[first : first + 9])
+            await writer.stop()
+        return writer
+
+    return asyncio.run(live())
+
+
+def replayed(folder: Path, learners: int) -> tuple[Any, int]:
+    """What the log leads to in one process, and how many events it has."""
+    with closing(stores.inspected(f"sqlite:{folder}")) as view:
+        verdict = verified(view, recent=False, advance=lambda _: None)
+        assert verdict.same
+        assert not verdict.different
+        events = sum(b'"kind":"event"' in entry.body for entry in view.read(0))
+    with closing(SqliteStore(folder)) as store:
+        here = recovered(store, RequestedModel(SCHEMA, SMALL, 0, {}, learners))
+        return bits(here.recommender), events
+
+
+@pytest.mark.parametrize("deaths", [[], [1], [3], [4, 5, 6], [2, 7]])
+def test_lost_learners_leave_no_trace(tmp_path: Path, deaths: list[int]) -> None:
+    Mortal.deaths = deaths
+    given = [record for _, record in lines(220)]
+    writer = written(tmp_path / "data", given, 3)
+    assert writer.failed is None
+    assert writer.learner.unmerged == 0
+    expected, events = replayed(tmp_path / "data", 3)
+    assert bits(writer.learner.recommender) == expected
+    assert writer.learner.recommender.events == events == sum(isinstance(record, Interaction) for record in given)
+
+
+def test_more_learners_or_none_go_on_with_the_same_log(tmp_path: Path) -> None:
+    given = [record for _, record in lines(180)]
+    for first, learners, hire in ((0, 1, None), (60, 4, Mortal), (120, 2, None), (150, 1, None)):
+        last = {0: 60, 60: 120, 120: 150, 150: len(given)}[first]
+        writer = written(tmp_path / "data", given[first:last], learners, hire)
+        assert writer.failed is None
+        assert writer.learner.learners == learners
+    expected, events = replayed(tmp_path / "data", 1)
+    assert bits(writer.learner.recommender) == expected
+    assert events == 180

@@ -1,0 +1,123 @@
+"""One who answers, and several who learn for it."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from several import SCHEMA, lines, recommender
+
+from coldstream import Recommender
+from coldstream.increments import State
+from coldstream.runtime.learner import Learner
+from coldstream.runtime.learners import LocalLearners
+from coldstream.runtime.live_evaluation import LiveEvaluation
+from coldstream.runtime.records import Interaction, ItemRemoved, Merged, Record, UserForgotten, ValuesReleased
+from conftest import bits
+
+
+def learner(state: State | None = None, hire: Callable[[State, int], LocalLearners] | None = LocalLearners) -> Learner:
+    own = recommender() if state is None else Recommender.from_state(*state)
+    made = Learner(SCHEMA, own, LiveEvaluation(), 0)
+    made.hire = hire
+    return made
+
+
+def merging(log: list[tuple[int, Record]], learners: int, every: int) -> list[tuple[int, Record]]:
+    """The same log with merges."""
+    found: list[Record] = [Merged(learners)]
+    for number, (_, record) in enumerate(log, 1):
+        found.append(record)
+        if number % every == 0:
+            found.append(Merged(learners))
+    return list(enumerate([*found, Merged(learners)], 1))
+
+
+def test_one_learner_elsewhere_leads_to_the_bits_of_a_single_process() -> None:
+    log = merging(lines(150), 1, 40)
+    elsewhere, alone = learner(), learner(hire=None)
+    elsewhere.apply_all(log)
+    alone.apply_all(log)
+    assert elsewhere.team is not None
+    assert alone.team is None
+    assert bits(elsewhere.recommender) == bits(alone.recommender)
+
+
+def test_what_an_event_says_is_known_at_once_and_what_it_teaches_after_the_merge() -> None:
+    log = merging(lines(100), 2, 1000)
+    front = learner()
+    front.apply_all(log[:-1])
+    before = front.recommender.state()[1]["model.w"].copy()
+    assert front.unmerged == 100
+    assert front.recommender.events == 100
+    last = next(record for _, record in reversed(log) if isinstance(record, Interaction))
+    assert last.item not in [one.item for one in front.recommender.recommend(last.user, 50)]
+    front.apply_all(log[-1:])
+    assert front.unmerged == 0
+    assert (front.recommender.state()[1]["model.w"] != before).any()
+
+
+@pytest.mark.parametrize("hire", [LocalLearners, None])
+def test_whoever_begins_again_at_a_merge_comes_to_the_same_bits(hire) -> None:
+    log = merging(lines(240), 3, 50)
+    undisturbed = learner()
+    undisturbed.apply_all(log)
+    middle = [at for at, (_, record) in enumerate(log) if isinstance(record, Merged)][2] + 1
+    first = learner()
+    first.apply_all(log[:middle])
+    again = learner(first.recommender.state(), hire)
+    again.learners = 3
+    again.apply_all(log[middle:])
+    assert bits(again.recommender) == bits(undisturbed.recommender)
+    assert undisturbed.recommender.events == 240
+
+
+def test_lines_one_by_one_and_together_lead_to_the_same_bits() -> None:
+    log = merging(lines(120), 2, 30)
+    together, single = learner(), learner()
+    together.apply_all(log)
+    for position, record in log:
+        single.apply(position, record)
+    assert bits(together.recommender) == bits(single.recommender)
+
+
+def test_another_number_of_learners_goes_on_from_the_merge() -> None:
+    log = lines(160)
+    front = learner(hire=None)
+    front.apply_all(merging(log[:80], 2, 40))
+    more = [(position + 1000, record) for position, record in merging(log[80:], 4, 40)]
+    front.apply_all(more)
+    assert (front.learners, front.recommender.events) == (4, 160)
+
+
+def test_what_goes_goes_everywhere() -> None:
+    log = merging(lines(120), 2, 30)
+    front = learner()
+    front.apply_all(log)
+    vocabulary = front.recommender._shared.encoder.vocabulary
+    device = vocabulary.find(vocabulary.field("context.device") or 0, "d1")
+    assert device is not None
+    leaving: list[Record] = [ItemRemoved("i2"), UserForgotten("u3"), ValuesReleased((device,)), Merged(2)]
+    front.apply_all([(position, record) for position, record in enumerate(leaving, log[-1][0] + 1)])
+    assert front.team is not None
+    for partition in front.team._learners.partitions:  # type: ignore[attr-defined]
+        own, known = partition.recommender, partition.recommender._shared.encoder.vocabulary
+        assert not own.has_item("i2")
+        assert not own.has_user("u3")
+        assert known.find(known.field("context.device"), "d1") is None
+
+
+def test_a_snapshot_waits_for_the_merge() -> None:
+    front = learner()
+    log = merging(lines(30), 2, 1000)
+    front.apply_all(log[:-1])
+
+    async def waits() -> bool:
+        waiting = asyncio.create_task(front.settled())
+        await asyncio.sleep(0.01)
+        assert not waiting.done()
+        assert front.is_waited_for
+        front.apply(*log[-1])
+        await asyncio.wait_for(waiting, 1)
+        return front.is_waited_for
+
+    assert not asyncio.run(waits())

@@ -1,0 +1,76 @@
+"""The merge rule, against its definition."""
+
+import math
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coldstream.merging import merged_penalties, merged_rows
+from coldstream.model.shapes import PAPER, PER_FIELD
+
+POWERS = {"w": 0.5, "V": 0.5, "Gw": 0.0, "GV": 0.0, "Sw": 1.0, "SV": 1.0}
+
+
+def defined(name: str, before: float, touched: list[float]) -> float:
+    if len(touched) == 1:
+        return touched[0]
+    merged = before + math.fsum(value - before for value in touched) / len(touched) ** POWERS[name]
+    return max(merged, 0.0) if name in ("Gw", "GV") else merged
+
+
+@given(
+    st.sampled_from(["w", "Gw", "Sw"]),
+    st.lists(st.floats(-8, 8, width=32), min_size=1, max_size=6),
+    st.lists(st.lists(st.one_of(st.none(), st.floats(-8, 8, width=32)), min_size=6, max_size=6), min_size=1, max_size=5),
+)
+def test_rows(name, before, learners) -> None:
+    rows = len(before)
+    touched = [[own[row] for own in learners if own[row] is not None] for row in range(rows)]
+    given = []
+    for own in learners:
+        at = np.array([row for row in range(rows) if own[row] is not None], np.int64)
+        given.append((at, np.array([own[row] for row in at], np.float32)))
+    count = np.array([len(own) for own in touched], np.int32)
+    merged = merged_rows(name, np.array(before, np.float32), count, given)
+    for row in range(rows):
+        if not touched[row]:
+            assert merged[row] == np.float32(before[row])
+        elif len(touched[row]) == 1:
+            assert merged[row] == np.float32(touched[row][0])
+        else:
+            np.testing.assert_allclose(merged[row], defined(name, before[row], touched[row]), rtol=1e-5, atol=1e-5)
+
+
+def test_rows_of_vectors_are_merged_coordinate_by_coordinate() -> None:
+    before = np.array([[1.0, 2.0], [3.0, 4.0]], np.float32)
+    given = [
+        (np.array([0, 1]), np.array([[2.0, 2.0], [9.0, 9.0]], np.float32)),
+        (np.array([0]), np.array([[4.0, 1.0]], np.float32)),
+    ]
+    merged = merged_rows("V", before, np.array([2, 1], np.int32), given)
+    np.testing.assert_allclose(merged, [[1 + 4 / math.sqrt(2), 2 - 1 / math.sqrt(2)], [9, 9]], rtol=1e-6)
+
+
+def test_the_log_of_a_penalty_per_field_moves_as_parameters_do() -> None:
+    before = np.array([0.02, 0.5, 0.1])
+    given = [np.array([0.04, 0.5, 0.1]), np.array([0.08, 0.25, 0.1])]
+    merged = merged_penalties("lambda_w", before, given, PER_FIELD)
+    np.testing.assert_allclose(merged, [0.02 * 8 ** (1 / math.sqrt(2)), 0.25, 0.1])
+    assert merged[1] == 0.25
+    assert merged[2] == 0.1
+
+
+def test_the_papers_penalties_move_by_summands_and_are_never_negative() -> None:
+    merged = merged_penalties("lambda_w", np.array([1.0]), [np.array([0.0]), np.array([0.1])], PAPER)
+    np.testing.assert_allclose(merged, [0.0])
+    merged = merged_penalties("lambda0", np.array([2.0]), [np.array([3.0]), np.array([4.0])], PAPER)
+    np.testing.assert_allclose(merged, [2 + 3 / math.sqrt(2)])
+
+
+@given(st.lists(st.floats(1e-3, 10.0), min_size=2, max_size=5))
+def test_scales_are_averaged_over_those_who_moved_them(values) -> None:
+    before = np.array([20.0])
+    given = [np.array([value]) for value in values]
+    merged = merged_penalties("penalty_mean_square", before, [*given, before], PER_FIELD)
+    np.testing.assert_allclose(merged, [np.mean(values)], rtol=1e-6)
