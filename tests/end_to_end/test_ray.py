@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from own_writes import put_items, unread
+from served import Home, wait_until
 
 from coldstream import Categories, Category, Id, Schema
 from coldstream.config import Hyperparameters
@@ -114,8 +116,7 @@ def test_learners_and_nodes_go_and_every_event_is_learned_once(cluster: Any, tmp
         return lived.acknowledged
 
     def kill_a_learner() -> None:
-        pid = ray.get(hired[-1].actors[0].pid.remote(), timeout=30)
-        os.kill(pid, signal.SIGKILL)
+        os.kill(hired[-1].places[0][1], signal.SIGKILL)
 
     def remove_a_node() -> None:
         cluster.remove_node(cluster.list_all_nodes()[-1], allow_graceful=False)
@@ -157,3 +158,29 @@ def test_ray_leads_to_the_bits_of_one_process(cluster: Any) -> None:
         found.append([bits(Recommender.from_state(*one)) for one in learners.states()])
         learners.close()
     assert found[0] == found[1]
+
+
+ENVIRONMENT = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0", "RAY_TMPDIR": "/tmp"}
+
+
+def test_a_service_whose_learners_are_on_ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    home = Home(tmp_path, f"sqlite:{tmp_path / 'data'}")
+    flags = ("--engine", "ray", "--learners", 2, "--merge-events", 50, "--snapshot-events", 400)
+    with home.serve(*flags) as server:
+        put_items(server.ready())
+        assert unread(server, 200, 4) == []
+        _, pid = server.log("learners began")[-1]["where"][0].split()
+        os.kill(int(pid), signal.SIGKILL)
+        assert unread(server, 100, 2, seed=1) == []
+        wait_until(lambda: len(server.log("learners began")) > 1)
+        assert unread(server, 40, 2, seed=2) == []
+        assert server.terminate() == 0, server.said()
+    events = sum(line["kind"] == "event" for line in home.lines().values())
+    assert events == 5 * 340
+    assert "Traceback" not in server.said()
+    with home.serve("--learners", 2) as server:  # the same learners, in the process itself
+        assert server.ready().client().done("GET", "/evaluation")["events"] == events
+        assert server.terminate() == 0
+    assert "same" in home.verify()

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from several import SCHEMA, lines
@@ -29,7 +29,7 @@ LIMITS = WriterLimits(merge_events=25, merge_seconds=0.05, snapshot_lines=60, sn
 class Mortal(LocalLearners):
     """Learners some of which are lost before a merge: all calls but those that are told here fail from then on."""
 
-    deaths: list[int] = []
+    deaths: ClassVar[list[int]] = []
     """At which merge of all."""
     merges = 0
 

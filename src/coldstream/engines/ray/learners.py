@@ -8,6 +8,7 @@ that was cut off can do no harm, and no call is ever repeated.
 import logging
 import os
 from collections.abc import Callable, Sequence
+from time import monotonic
 from types import ModuleType
 from typing import Any
 
@@ -38,11 +39,7 @@ class Actor:
         """Where it is, and which release it runs."""
         import ray
 
-        return {**about(), "node": ray.get_runtime_context().get_node_id()}
-
-    def pid(self) -> int:
-        """Its process."""
-        return os.getpid()
+        return {**about(), "pid": os.getpid(), "node": ray.util.get_node_ip_address()}
 
     def take(self, number: int, lines: Lines) -> Preceding:
         """Take a batch."""
@@ -89,12 +86,18 @@ class RayLearners:
         options = {"scheduling_strategy": "SPREAD", "runtime_env": {"env_vars": ONE_THREAD}}
         known = ray.put(state)
         self.actors = [remote.options(**options).remote(known, number, count) for number in range(count)]
+        started = monotonic()
         try:
-            for told in self._got([actor.about.remote() for actor in self.actors], LONGEST_START):
-                check_same(told.pop("node"), told)
+            told = self._got([actor.about.remote() for actor in self.actors], LONGEST_START)
+            for one in told:
+                check_same(one["node"], one)
         except BaseException:
             self.close()
             raise
+        self.places = [(one["node"], one["pid"]) for one in told]
+        """Where each is: the address of its node, and its process there."""
+        where = [f"{node} {pid}" for node, pid in self.places]
+        log.info("learners began", extra={"learners": count, "seconds": round(monotonic() - started, 3), "where": where})
 
     def take(self, lines: Lines) -> None:
         self._number += 1

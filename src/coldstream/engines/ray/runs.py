@@ -76,4 +76,4 @@ def _run(
     import ray
 
     hand_over(job.source, workload)
-    return one(job, unwatched), about(), ray.get_runtime_context().get_node_id()
+    return one(job, unwatched), about(), str(ray.util.get_node_ip_address())

@@ -16,6 +16,12 @@ EXTRA = "pip install 'coldstream[ray]'"
 ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 """A learner has a core to itself; threads of a matrix library would only take it from the next."""
 
+SETTINGS = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_raylet_start_wait_time_s": "120"}
+"""Of Ray, unless the environment says otherwise: it reports to nobody, and a busy machine gets time to start it."""
+
+TRIES = 3
+"""Of starting a cluster here: on a busy machine one part of Ray may give up on another."""
+
 OBJECT_STORE = 512 * 2**20
 """Bytes of memory through which the learners of a cluster of our own exchange arrays."""
 
@@ -48,21 +54,34 @@ def connected(address: str | None, cpus: int) -> Iterator[ModuleType]:
 
 
 def _connect(ray: ModuleType, address: str | None, cpus: int) -> None:
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    for name, value in SETTINGS.items():
+        os.environ.setdefault(name, value)
+    for attempt in range(TRIES):
+        try:
+            _init(ray, address, cpus)
+            return
+        except ConnectionError as error:
+            message = f"address {address!r}: no Ray cluster answers there ({_first_line(error)})"
+            raise EngineUnavailable(f"{message}; start one with `ray start --head`, or leave --address out") from error
+        except RuntimeError as error:
+            message = f"address {address!r}: the cluster and this process do not fit together ({_first_line(error)})"
+            raise EngineUnavailable(f"{message}; use the same versions of Ray and Python everywhere") from error
+        except ValueError as error:
+            message = f"address must be HOST:PORT or auto, got {address!r}"
+            raise EngineUnavailable(f"{message} ({_first_line(error)}); leave it out for a cluster here") from error
+        except Exception as error:  # Ray has no class of its own for what keeps it from starting
+            ray.shutdown()
+            if attempt + 1 == TRIES:
+                message = f"Ray could not be started in {TRIES} tries ({_first_line(error)})"
+                raise EngineUnavailable(f"{message}; is the machine too busy, or its memory full?") from error
+
+
+def _init(ray: ModuleType, address: str | None, cpus: int) -> None:
     quiet: dict[str, Any] = {"log_to_driver": False, "configure_logging": False, "logging_level": logging.ERROR}
-    try:
-        if address is None:
-            ray.init(num_cpus=cpus, include_dashboard=False, object_store_memory=OBJECT_STORE, **quiet)
-        else:
-            ray.init(address=address, **quiet)
-    except ConnectionError as error:
-        message = f"address {address!r}: no Ray cluster answers there ({_first_line(error)})"
-        raise EngineUnavailable(f"{message}; start one with `ray start --head`, or leave --address out") from error
-    except RuntimeError as error:
-        message = f"address {address!r}: the cluster and this process do not fit together ({_first_line(error)})"
-        raise EngineUnavailable(f"{message}; use the same versions of Ray and Python everywhere") from error
-    except ValueError as error:
-        raise EngineUnavailable(f"address must be HOST:PORT, auto or ray://HOST:PORT, got {address!r} ({error})") from error
+    if address is None:
+        ray.init(num_cpus=cpus, include_dashboard=False, object_store_memory=OBJECT_STORE, **quiet)
+    else:
+        ray.init(address=address, **quiet)
 
 
 def about() -> dict[str, Any]:
