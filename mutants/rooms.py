@@ -67,6 +67,8 @@ _JOINING = (
     "learning.py",
     "inspection.py",
     "recommender.py",
+    "reader.py",
+    "shared_state.py",
 )
 _LEFT_OUT = {
     "src/coldstream/model/reference.py",  # the twin: it is what kernels are tested with
