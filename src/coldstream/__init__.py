@@ -5,18 +5,21 @@ from coldstream.config import Hyperparameters
 from coldstream.errors import ColdstreamError, Diverged, InvalidInput, InvalidSchema, InvalidSnapshot, UnknownId
 from coldstream.events.availability import Availability
 from coldstream.events.event import Event
+from coldstream.features.feedback import Feedback
 from coldstream.features.fields import (
     Again,
     Categories,
     Category,
     Follows,
     Id,
+    Image,
     LastAttribute,
     LastItem,
     LastItems,
     LastTimePart,
     Number,
     TimePart,
+    Title,
     Together,
     Trend,
 )
@@ -24,6 +27,7 @@ from coldstream.features.schema import Schema
 from coldstream.model.explanation import Explanation, Term
 from coldstream.model.factorization_machine import FactorizationMachine
 from coldstream.recommender import Recommendation, Recommender
+from coldstream.rules import Boost, Rules
 from coldstream.scoring.ranking import Rank
 
 __version__ = "0.1.0"
@@ -31,6 +35,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Again",
     "Availability",
+    "Boost",
     "Bounds",
     "Categories",
     "Category",
@@ -39,9 +44,11 @@ __all__ = [
     "Event",
     "Explanation",
     "FactorizationMachine",
+    "Feedback",
     "Follows",
     "Hyperparameters",
     "Id",
+    "Image",
     "InvalidInput",
     "InvalidSchema",
     "InvalidSnapshot",
@@ -53,9 +60,11 @@ __all__ = [
     "Rank",
     "Recommendation",
     "Recommender",
+    "Rules",
     "Schema",
     "Term",
     "TimePart",
+    "Title",
     "Together",
     "Trend",
     "UnknownId",

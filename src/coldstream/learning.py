@@ -17,6 +17,7 @@ from coldstream.errors import Diverged
 from coldstream.events.clock import Clock
 from coldstream.events.event import Event
 from coldstream.eviction import evict, is_due, settle
+from coldstream.features.feedback import Feedback
 from coldstream.features.sparse import sparse
 from coldstream.shared_model import SharedModel
 from coldstream.user_states import UserStates
@@ -27,13 +28,14 @@ MOST = 256
 
 def learn_one(shared: SharedModel, users: UserStates, event: Event, clock: Clock) -> Clock:
     """Learn an event at its clock; the clock after it. Or raise `Diverged` with nothing changed."""
+    effect = shared.effect_of(event)
     transaction, state = shared.begin(event), users.of(event.user)
     kept = users.kept(state)
     x, slot = shared.admit_event(event, kept, [] if kept is not None else users.features(event.user), clock)
-    if not shared.learn(x, slot, users.history(state), clock.moment(event.time), clock):
+    if not shared.learn(x, slot, users.history(state), effect, clock.moment(event.time), clock):
         shared.rollback(transaction, clock)
         raise Diverged(_divergence(shared, event.user, event.item))
-    users.remember(event, slot)
+    users.remember(event, slot, effect)
     after = clock.after(event.time)
     _note_use(shared, users, event, x.column, slot, after)
     if transaction != (shared.encoder.schema, None) or shared.uncommitted:
@@ -44,10 +46,10 @@ def learn_one(shared: SharedModel, users: UserStates, event: Event, clock: Clock
 
 def observe_one(shared: SharedModel, users: UserStates, event: Event, clock: Clock) -> Clock:
     """Count and remember an event at its clock, without learning from it; the clock after it."""
-    state = users.of(event.user)
+    effect, state = shared.effect_of(event), users.of(event.user)
     columns, _, slot = shared.admit_columns(event, users.features(event.user), clock)
-    shared.catalogue.count(slot, users.recent_slots(state), clock.events)
-    users.remember(event, slot)
+    shared.catalogue.count(slot, users.recent_slots(state), bool(effect.trends), clock.events)
+    users.remember(event, slot, effect)
     after = clock.after(event.time)
     _note_use(shared, users, event, columns, slot, after)
     shared.commit()
@@ -125,6 +127,7 @@ class _Pending:
         self._slots: list[int] = []
         self._positions: list[int] = []
         self._times: list[float] = []
+        self._effects: list[Feedback] = []
         self._recent: list[list[int]] = []
         self._seen: dict[str, tuple[Integers, Integers, list[int]]] = {}
         self._seen_by: list[tuple[str, int]] = []
@@ -132,7 +135,7 @@ class _Pending:
     def add(self, event: Event, position: int) -> Place:
         """One more, which is learned now or later; where its item is kept."""
         shared, users = self._shared, self._users
-        comes = event.item not in shared.catalogue
+        effect, comes = shared.effect_of(event), event.item not in shared.catalogue
         if comes or len(self._slots) >= MOST or self._has_forgotten(event.user):
             self.learn()
         clock = self.clock.at(position)
@@ -145,14 +148,16 @@ class _Pending:
         self._slots.append(slot)
         self._positions.append(position)
         self._times.append(clock.moment(event.time))
+        self._effects.append(effect)
         self._recent.append(users.recent_items(state))
         if event.user not in self._seen:
             _, seen = users.past(state)
             self._seen[event.user] = (seen.slots(), seen.times(), [])
         before, _, since = self._seen[event.user]
         self._seen_by.append((event.user, len(before) + len(since)))
-        since.append(slot)
-        users.remember(event, slot)
+        if effect.had:
+            since.append(slot)
+        users.remember(event, slot, effect)
         self.clock = clock.after(event.time)
         shared.admissions.commit()
         _note_use(shared, users, event, columns, slot, self.clock)
@@ -186,7 +191,7 @@ class _Pending:
                     raise Diverged(_divergence(self._shared, user, item))
                 # It happened all the same.
                 recent = np.array(self._recent[done], np.int32)
-                self._shared.catalogue.count(self._slots[done], recent, clock + done)
+                self._shared.catalogue.count(self._slots[done], recent, bool(self._effects[done].trends), clock + done)
                 done += 1
         self._empty()
 
@@ -205,6 +210,8 @@ class _Pending:
             np.array(self._slots, np.int32),
             np.array(self._positions, np.int64),
             np.array(self._times, np.float64),
+            np.array([effect.weight for effect in self._effects], np.float64),
+            np.array([effect.trends for effect in self._effects], np.uint8),
             np.array(list(accumulate(map(len, self._recent), initial=0)), np.int64),
             np.array(list(chain.from_iterable(self._recent)), np.int32),
             np.array(starts, np.int64),

@@ -8,27 +8,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from coldstream.arguments import checked_count
-from coldstream.arrays import Doubles, Flags, Integers, Longs, plain
-from coldstream.bounds import Bounds
-from coldstream.catalogue.slot_table import Place
-from coldstream.config import Hyperparameters
-from coldstream.errors import InvalidInput, UnknownId, shown
-from coldstream.events.availability import Availability
-from coldstream.events.clock import Clock
+from coldstream.arrays import Doubles, Flags, Integers
+from coldstream.errors import InvalidInput, shown
 from coldstream.events.event import checked_id, checked_names, checked_time
-from coldstream.features.schema import Schema
-from coldstream.inspection import Inspection
-from coldstream.memory import Memory, memory_of
+from coldstream.known import Known, Size
+from coldstream.lists import newest, similar, trending
 from coldstream.model.explanation import Addends, Explanation, explained, side_of
-from coldstream.model.renewal import RENEWED
-from coldstream.scoring.filters import Predicate, excluded_slots
+from coldstream.rules import Rules, ruled
+from coldstream.scoring.filters import Predicate, checked_ids, excluded_slots
 from coldstream.scoring.ranking import Rank, rank_by
 from coldstream.scoring.requests import EncodedRequest
-from coldstream.shared_model import SharedModel
-from coldstream.user_states import UserState, UserStates
+from coldstream.user_states import UserState
 
 MOST_EXPLAINED = 25_000
 """Features that a call to `addends_batch` copies at most: everybody waits meanwhile."""
+
+__all__ = ["Reader", "Recommendation", "Size"]
 
 _NO_SLOTS: Integers = np.zeros(0, np.int32)
 
@@ -44,128 +39,12 @@ class Recommendation(NamedTuple):
 _recommendation = partial(tuple.__new__, Recommendation)
 
 
-class Size(NamedTuple):
-    """How many items, users and features are known."""
-
-    items: int
-    users: int
-    features: int
-    arrivals: int
-    """Items that ever came."""
-
-
-class Reader:
+class Reader(Known):
     """What a recommender knows, as far as it can be asked.
 
     Reading (`recommend`, `rank`, `predict`, `explain`) never changes anything: they take the `context` of a request, its
     `time`, and `attributes` that stand in for what was never put of the user, or take precedence in this call.
     """
-
-    _shared: SharedModel
-    _users: UserStates
-    _clock: Clock
-
-    # What is known
-
-    @property
-    def schema(self) -> Schema:
-        """The fields in use: those declared, those the preset added, and context fields admitted on the way."""
-        return self._shared.encoder.schema
-
-    @property
-    def hyperparameters(self) -> Hyperparameters:
-        """All hyperparameters in use."""
-        return self._shared.hyperparameters
-
-    @property
-    def bounds(self) -> Bounds:
-        """All bounds in use, but for those of fields, which the schema has."""
-        return self._shared.bounds
-
-    @property
-    def seed(self) -> int:
-        """The seed that every random number follows from."""
-        return self._shared.machine.seed
-
-    @property
-    def events(self) -> int:
-        """How many events there were: learned, or observed."""
-        return self._clock.events
-
-    @property
-    def position(self) -> int:
-        """The position in the log of the last event, or its number where there is no log."""
-        return self._clock.position
-
-    @property
-    def renewed_at(self) -> int | None:
-        """The position of the event at which choices had become so surprising that AdaGrad's sums began anew, if ever."""
-        after = int(self._shared.machine.parameters.optimizer.surprise[RENEWED])
-        return after - 1 if after else None
-
-    @property
-    def size(self) -> Size:
-        """How much is known."""
-        catalogue, vocabulary = self._shared.catalogue, self._shared.encoder.vocabulary
-        return Size(len(catalogue), len(self._users), vocabulary.features(), catalogue.arrivals)
-
-    @property
-    def memory(self) -> Memory:
-        """What all of it weighs, by what it is; and what had to be left out or to go."""
-        return memory_of(self._shared, self._users)
-
-    def items(self) -> list[str]:
-        """The ids of all items, in order of registration."""
-        return self._shared.catalogue.registered()
-
-    def users(self) -> list[str]:
-        """The ids of all users, in order of registration."""
-        return list(self._users)
-
-    def item(self, item: str) -> dict[str, Any]:
-        """An item's attributes as they were put."""
-        return {name: plain(raw) for name, raw in self._shared.catalogue.attributes[self._slot(item)].items()}
-
-    def availability(self, item: str) -> Availability:
-        """When an item may be recommended, as it was put."""
-        return self._shared.catalogue.windows.of(self._slot(item))
-
-    def is_available(self, item: str, time: float | datetime | None = None) -> bool:
-        """Whether `recommend` could return an item at a `time`; without one, at the time of the stream."""
-        slot, excluded = self._slot(item), self._unavailable(checked_time(time))
-        return not len(excluded) or not excluded[slot]
-
-    def user(self, user: str) -> dict[str, Any]:
-        """A user's attributes as they were put."""
-        return {name: plain(raw) for name, raw in self._user(user).attributes.items()}
-
-    def place(self, item: str) -> Place:
-        """Where an item is kept, also if it went lately."""
-        catalogue = self._shared.catalogue
-        found = catalogue.slots([checked_id("item", item)])
-        slot = found[0] if found else self._slot(item)
-        return catalogue.place(slot)
-
-    def arrivals_by_place(self) -> Longs:
-        """By place, which of all arrivals the item was that is kept there; to be read only."""
-        return self._shared.catalogue.arrivals_by_slot()
-
-    def has_item(self, item: str) -> bool:
-        """Whether an item is in the catalogue."""
-        return item in self._shared.catalogue
-
-    def has_user(self, user: str) -> bool:
-        """Whether anything is known of a user."""
-        return user in self._users
-
-    def has_past(self, user: str) -> bool:
-        """Whether a user ever chose anything."""
-        return user in self._users and len(self._users[user].seen.slots()) > 0
-
-    @property
-    def inspection(self) -> Inspection:
-        """A closer look at what was learned: features by name, which are alike, which have changed."""
-        return Inspection(self._shared, self._users, self._clock.events)
 
     # Step 2: recommend
 
@@ -181,12 +60,17 @@ class Reader:
         allow: Iterable[str] | None = None,
         deny: Iterable[str] | None = None,
         where: Predicate | None = None,
+        rules: Rules | None = None,
+        history: Iterable[str] | None = None,
     ) -> list[Recommendation]:
         """The best n items for a user in a context, best first.
 
         The user may be unknown, or None. What the user had is left out if `exclude_seen` says so, or else the schema. Of the
         items, `allow` names those that may come back, `deny` those that may not, and `where` asks for attributes: a mapping
-        from field to a value, or to a list of values of which an item must have one; or a function of an item's attributes.
+        from field to a value, or to a list of values of which an item must have one, or to conditions (`any`, `all`, `not`
+        of values, `min` and `max` of numbers); or a function of an item's attributes. `rules` say what else holds for the
+        list: what comes forward, how many of a kind, what is pinned, how different items are. Of a visitor without a user,
+        `history` names the items so far, the latest at the end: they count as the past of one who chose them.
         Items that are hidden, or not available at the `time`, do not come back; without a time, that of the stream counts.
         Fewer than n come back where fewer are left.
         """
@@ -200,8 +84,15 @@ class Reader:
             allow=allow,
             deny=deny,
             where=where,
+            history=history,
         )
-        return self.recommend_batch([request])[0]
+        return self.recommend_batch([request])[0] if rules is None else self.recommend_ruled(request, rules)
+
+    def recommend_ruled(self, request: EncodedRequest, rules: Rules) -> list[Recommendation]:
+        """What `recommend` answers to an encoded `request` under `rules`."""
+        if not isinstance(rules, Rules):
+            raise InvalidInput(f"rules must be Rules, got {shown(rules)}; write Rules(most_per={{'brand': 2}})")
+        return self._named(ruled(self._shared, request, rules, self._clock.events))
 
     def encode_request(
         self,
@@ -215,26 +106,97 @@ class Reader:
         allow: Iterable[str] | None = None,
         deny: Iterable[str] | None = None,
         where: Predicate | None = None,
+        history: Iterable[str] | None = None,
     ) -> EncodedRequest:
         """What `recommend` would answer, checked and encoded, for `recommend_batch`. It holds until anything changes."""
         n = checked_count("n", n)
-        request = self._request(user, context, time, attributes, exclude_seen)
-        if not (allow is None and deny is None and where is None):
-            excluded = excluded_slots(self._shared.catalogue, self._shared.encoder, allow, deny, where)
-            if len(request.excluded):
-                excluded |= request.excluded
-            return request._replace(n=n, excluded=excluded)
-        return request._replace(n=n)
+        visitor = None if history is None else self._visitor(user, history)
+        request = self._request(user, context, time, attributes, exclude_seen, visitor)
+        return request._replace(n=n, excluded=self._excluded(request.excluded, allow, deny, where))
+
+    def _excluded(
+        self,
+        unavailable: Flags,
+        allow: Iterable[str] | None,
+        deny: Iterable[str] | None,
+        where: Predicate | None,
+    ) -> Flags:
+        """Per slot, whether an item is not available or filtered; empty where nothing is. To be read only."""
+        if allow is None and deny is None and where is None:
+            return unavailable
+        excluded = excluded_slots(self._shared.catalogue, self._shared.encoder, allow, deny, where)
+        return excluded | unavailable if len(unavailable) else excluded
+
+    def similar(
+        self,
+        item: str,
+        n: int = 10,
+        *,
+        time: float | datetime | None = None,
+        allow: Iterable[str] | None = None,
+        deny: Iterable[str] | None = None,
+        where: Predicate | None = None,
+    ) -> list[Recommendation]:
+        """The n items most like one, best first: chosen together with it, and alike in what was learned of them.
+
+        A new item is known by its attributes. The score is a cosine, of 1 at most. The `time` and the filters `allow`,
+        `deny` and `where` are those of `recommend`.
+        """
+        slot, excluded = self._slot(item), self._listed(time, allow, deny, where)
+        return self._named(similar(self._shared, slot, checked_count("n", n), excluded))
+
+    def trending(
+        self,
+        n: int = 10,
+        *,
+        half_life: float | None = None,
+        time: float | datetime | None = None,
+        allow: Iterable[str] | None = None,
+        deny: Iterable[str] | None = None,
+        where: Predicate | None = None,
+    ) -> list[Recommendation]:
+        """The n items that were chosen most lately, best first; the score is how often, of which half is forgotten every
+        `half_life` events.
+
+        Of the half-lives that are counted the nearest is taken, without one the shortest. The `time` and the filters
+        `allow`, `deny` and `where` are those of `recommend`.
+        """
+        excluded = self._listed(time, allow, deny, where)
+        return self._named(trending(self._shared, half_life, checked_count("n", n), excluded, self._clock.events))
+
+    def newest(
+        self,
+        n: int = 10,
+        *,
+        time: float | datetime | None = None,
+        allow: Iterable[str] | None = None,
+        deny: Iterable[str] | None = None,
+        where: Predicate | None = None,
+    ) -> list[Recommendation]:
+        """The n items that came last, the latest first; the score is which of all arrivals an item was.
+
+        The `time` and the filters `allow`, `deny` and `where` are those of `recommend`.
+        """
+        return self._named(newest(self._shared, checked_count("n", n), self._listed(time, allow, deny, where)))
+
+    def _listed(
+        self,
+        time: float | datetime | None,
+        allow: Iterable[str] | None,
+        deny: Iterable[str] | None,
+        where: Predicate | None,
+    ) -> Flags:
+        return self._excluded(self._unavailable(checked_time(time)), allow, deny, where)
+
+    def _named(self, best: Iterable[tuple[int, float]]) -> list[Recommendation]:
+        name = self._shared.catalogue.ids.__getitem__
+        return [_recommendation((name(slot), score)) for slot, score in best]
 
     def recommend_batch(self, requests: Sequence[EncodedRequest]) -> list[list[Recommendation]]:
         """What `recommend` answers to each of several requests; items' vectors are read once for all of them."""
         if not requests:
             return []
-        name = self._shared.catalogue.ids.__getitem__
-        return [
-            [_recommendation((name(slot), score)) for slot, score in best]
-            for best in self._shared.scorer.top(requests, self._clock.events)
-        ]
+        return [self._named(best) for best in self._shared.scorer.top(requests, self._clock.events)]
 
     def rank(
         self,
@@ -324,18 +286,6 @@ class Reader:
             gathered.append(Addends(score, float(machine.parameters.theta.w0[0]), machine.hyperparameters.pairs, own, side))
         return gathered
 
-    def _slot(self, item: str) -> int:
-        if not isinstance(item, str) or item not in self._shared.catalogue:
-            checked_id("item", item)
-            raise UnknownId(f"item {item!r} is not in the catalogue; put_item({item!r}, …) first")
-        return self._shared.catalogue.slot(item)
-
-    def _user(self, user: str) -> UserState:
-        if not isinstance(user, str) or user not in self._users:
-            checked_id("user", user)
-            raise UnknownId(f"user {user!r} is not known; put_user({user!r}, …) first")
-        return self._users[user]
-
     def _request(
         self,
         user: str | None,
@@ -343,8 +293,9 @@ class Reader:
         time: float | datetime | None,
         attributes: Mapping[str, Any] | None,
         exclude_seen: bool | None,
+        visitor: UserState | None = None,
     ) -> EncodedRequest:
-        state = self._users.of(None if user is None else checked_id("user", user))
+        state = self._users.of(None if user is None else checked_id("user", user)) if visitor is None else visitor
         given = {} if context is None else checked_names("context", context)
         if attributes is not None:
             checked_names(f"user {user!r}", attributes)
@@ -356,7 +307,11 @@ class Reader:
         unavailable = self._unavailable(moment)
         return EncodedRequest(x, self._users.history(state), exclude_seen=exclude, excluded=unavailable)
 
-    def _unavailable(self, time: float | None) -> Flags:
-        """Per slot, whether its item may not be recommended at a time; empty where all may."""
-        catalogue = self._shared.catalogue
-        return catalogue.windows.excluded(self._clock.moment(time), len(catalogue.ids))
+    def _visitor(self, user: str | None, history: Iterable[str]) -> UserState:
+        """Somebody without a user, who had these items; unknown ones count for nothing."""
+        if user is not None:
+            message = f"history must be left out for a user, got it for {shown(user)}, whose past is known"
+            error = InvalidInput(f"{message}; leave out one of the two")
+            error.field = "history"
+            raise error
+        return self._users.visitor(self._shared.catalogue.slots(checked_ids("history", history)))

@@ -1,6 +1,6 @@
 """The whole path on one page: put, train, recommend, learn, explain, forget, save."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
@@ -146,6 +146,31 @@ class Recommender(Reader):
         self._users.forget(user)
         self._shared.release("user", user)
 
+    def merge_user(self, session: str, user: str) -> None:
+        """Fold what a `session` did into a `user` who has logged in, and forget the session.
+
+        The session is a user like any other, under an id that nobody has logged in with. Its last items stand behind those
+        of the user; what it had, the user had. What was learned of its id goes.
+        """
+        self.check_merge(session, user)
+        self._users.merge(session, user, self._clock)
+        self._shared.admit(self._users[user].features)
+        self._shared.start(self._clock)
+        self._shared.release("user", session)
+        if self._is_due():
+            self._evict()
+
+    def forget_session(self, session: str) -> None:
+        """Forget that a `session` was folded into a user; what it did stays part of the user's past."""
+        self._users.forget_session(session)
+
+    def check_merge(self, session: str, user: str) -> None:
+        """Raise what `merge_user` would raise."""
+        if not self.has_user(checked_id("user", session)):
+            raise UnknownId(f"user {session!r} is not known; there is nothing to merge")
+        if session == checked_id("user", user):
+            raise InvalidInput(f"session must be another than the user, got {shown(session)} for both")
+
     def release_values(self, columns: Iterable[int]) -> None:
         """Forget values of users' attributes and of contexts, by their `columns`, and what was learned of them."""
         self._shared.release_values(columns)
@@ -208,9 +233,15 @@ class Recommender(Reader):
         """The schema that `add_fields` would lead to; raises what it would raise."""
         return with_fields(self.schema, _checked_fields(fields))
 
-    def check_event(self, event: Event, coming: Mapping[str, Field] = NO_FIELDS) -> dict[str, Field]:
-        """The context fields that an event would admit, after others that are coming; raises what `learn` would refuse."""
-        return self._shared.encoder.admissible(checked_event(event).context, coming)
+    def check_event(
+        self, event: Event, coming: Mapping[str, Field] = NO_FIELDS, items: Container[str] = ()
+    ) -> dict[str, Field]:
+        """The context fields that an event would admit, after others that are coming; raises what `learn` would refuse.
+
+        Some `items` may be coming, too.
+        """
+        self._shared.check(checked_event(event), items)
+        return self._shared.encoder.admissible(event.context, coming)
 
     # Step 1: batch training
 
@@ -223,6 +254,8 @@ class Recommender(Reader):
         given = checked_events(events)
         if not given:
             return
+        for event in given:
+            self._shared.check(event)
         saved = self.state()
         try:
             before, self._clock = self._clock, train(self._shared, self._users, given, epochs, self._clock)
@@ -241,6 +274,7 @@ class Recommender(Reader):
         """
         if isinstance(events, Event):
             clock = self._clock.at(self._checked_position(position))
+            self._shared.check(events)
             self._clock = learn_one(self._shared, self._users, events, clock)
         elif position is not None:
             raise InvalidInput(f"position must be left out for many events, got {shown(position)}; use replay for a log")
@@ -253,7 +287,8 @@ class Recommender(Reader):
         The `position` is that of `learn`.
         """
         clock = self._clock.at(self._checked_position(position))
-        self._clock = observe_one(self._shared, self._users, checked_event(event), clock)
+        self._shared.check(checked_event(event))
+        self._clock = observe_one(self._shared, self._users, event, clock)
 
     def replay(self, events: Sequence[tuple[int, Event]]) -> list[Place]:
         """Learn `events` of a log, each with its position; one whose update diverges is observed, as when it came.
@@ -262,7 +297,8 @@ class Recommender(Reader):
         """
         coming, last = dict[str, Field](), self._clock.position
         for position, event in events:
-            if checked_event(event).context:
+            self._shared.check(checked_event(event))
+            if event.context:
                 coming |= self.check_event(event, coming)
             if type(position) is not int or not last < position < 2**62:
                 raise InvalidInput(f"position must be a whole number beyond {last} and below 2**62, got {shown(position)}")
@@ -275,6 +311,7 @@ class Recommender(Reader):
         given = checked_events(events)
         coming: dict[str, Field] = {}
         for event in given:
+            self._shared.check(event)
             if event.context:
                 coming |= self.check_event(event, coming)
         # Items that had to go cannot be taken back one by one.

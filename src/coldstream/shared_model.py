@@ -5,7 +5,7 @@ is admitted at once, and only an update that succeeded is committed.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,11 +21,13 @@ from coldstream.catalogue.neighbours import neighbours_of
 from coldstream.catalogue.shapes import UserHistory
 from coldstream.catalogue.trends import trends_of
 from coldstream.config import Hyperparameters
+from coldstream.errors import InvalidInput, shown
 from coldstream.events.availability import ALWAYS, Availability
 from coldstream.events.clock import Clock
 from coldstream.events.event import Event
 from coldstream.features.encoded_user import EncodedUser
 from coldstream.features.encoder import Encoder, ItemAttribute
+from coldstream.features.feedback import CHOICE, Feedback
 from coldstream.features.fields import Again, Follows, Together, Trend
 from coldstream.features.history import Features
 from coldstream.features.schema import SIDES, Schema
@@ -243,6 +245,18 @@ class SharedModel:
 
     # One event
 
+    def effect_of(self, event: Event) -> Feedback:
+        """What an event counts for; raises where the schema does not declare its kind."""
+        return CHOICE if event.kind is None else self.encoder.schema.effect_of(event.kind)
+
+    def check(self, event: Event, coming: Container[str] = ()) -> None:
+        """Refuse an event of an undeclared kind, or of an unknown item where items must be put; some may be coming."""
+        self.effect_of(event)
+        if not self.encoder.schema.open_items and event.item not in self.catalogue and event.item not in coming:
+            error = InvalidInput(f"item must be one that was put, got {shown(event.item)}; put it first, or set open_items")
+            error.field = "item"
+            raise error
+
     def begin(self, event: Event) -> Transaction:
         """Before an event is admitted."""
         return Transaction(self.encoder.schema, self.catalogue.savepoint(event.item))
@@ -328,15 +342,14 @@ class SharedModel:
         self.usage.forget(freed)
         self.machine.undo(freed)
 
-    def learn(self, x: Sparse, slot: int, history: UserHistory, time: float, clock: Clock) -> bool:
+    def learn(self, x: Sparse, slot: int, history: UserHistory, effect: Feedback, time: float, clock: Clock) -> bool:
         """Contrast an event with negatives of its time, learn and count it; False, and nothing changed, if it diverged."""
         parameters = self.machine.parameters
         parameters.make_room(self.most_touched(len(x.column)))
         self.catalogue.make_room(len(history.recent))
         items, drawn = self.catalogue.items, self.draw(clock.position, time)
-        learned: bool = _learn_event(
-            parameters.rows, parameters.optimizer, self.machine.rule, items, drawn, x, slot, history, clock.events
-        )
+        own = (parameters.rows, parameters.optimizer, self.machine.rule, items, drawn, x, slot, history)
+        learned: bool = _learn_event(*own, effect.weight, bool(effect.trends), clock.events)
         parameters.changes += learned
         return learned
 

@@ -1,6 +1,6 @@
 """The items there are, and what they bring."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from coldstream.arrays import Flags, Integers, Longs, checked_columns, copies, frozen, grown, write_back
 from coldstream.catalogue.admitted_item import AdmittedItem, Layout, kinds_of
 from coldstream.catalogue.combinations import EMPTY, CombinationTable
+from coldstream.catalogue.conditions import AnyOf, NumberColumns, Within, having
 from coldstream.catalogue.item_features import features_of
 from coldstream.catalogue.item_rows import (
     TRENDS_IN_COMMON,
@@ -74,6 +75,9 @@ class Catalogue:
         self._marked = np.zeros(0, np.uint8)
         self._number_column = np.full(len(layout.numbers), -1, np.int32)
         self._trends, self._neighbours = trends, neighbours
+        self._numbers = NumberColumns()
+        self.masks: dict[str, tuple[Any, Flags]] = {}
+        """What filters have refused, with what it was made of; whoever filters keeps it here."""
         self.windows = WindowTable()
         """When items may be recommended."""
         self.has_neighbours = bool((neighbours.column >= 0).any())
@@ -170,6 +174,7 @@ class Catalogue:
             own[:, first:last] = values
         for slot, one in zip(slots.tolist(), items, strict=True):
             self.attributes[slot], self.last_item_features[slot] = one.attributes, one.last_item_features
+            self._numbers.put(slot, one.attributes)
             self.weight += attributes_cost(one.attributes)
         self._choices[slots], self._registered_at[slots] = 0, np.arange(self.arrivals, self.arrivals + count)
         self._live.update(one.item for one in items)
@@ -197,6 +202,7 @@ class Catalogue:
             _enter(self._trends, order.rows, position, clock)
         self.weight += attributes_cost(attributes) - attributes_cost(self.attributes[slot])
         self.attributes[slot], self.last_item_features[slot] = attributes, last_item_features
+        self._numbers.put(slot, attributes)
         self._describe(position, fields)
         self.changes += 1
         self._items = None
@@ -301,10 +307,10 @@ class Catalogue:
         for slot in self.live().tolist():
             self.last_item_features[slot] = features(self.ids[slot], self.attributes[slot])
 
-    def count(self, slot: int, recent: Integers, clock: int) -> None:
-        """An item was chosen, now and after these."""
+    def count(self, slot: int, recent: Integers, counted: bool, clock: int) -> None:
+        """An item was chosen, now and after these; it is counted, or else passed by."""
         self.make_room(len(recent))
-        _count_choice(self.items, slot, recent, clock)
+        _count_choice(self.items, slot, recent, counted, clock)
 
     def make_room(self, recent: int) -> None:
         """Room to count choices after so many others in all."""
@@ -374,20 +380,17 @@ class Catalogue:
         for column in columns:
             del self._combinations.unheld[column]
 
-    def holding(self, wanted: Mapping[int, Collection[int]]) -> Flags:
-        """Per slot, whether the item is live and has, in every field of categories that is given, any of its columns."""
-        held = np.zeros(len(self.ids), np.uint8)
-        # A column belongs to one field, and so does a combination: one look at all of them serves every field.
-        some = np.zeros(self._combinations.view().size, np.bool_)
-        some[self._combinations.holding({column for columns in wanted.values() for column in columns})] = True
-        positions = np.arange(len(self))
-        for field in wanted:
-            is_number, place = self._field_kinds[field]
-            if is_number:
-                raise ValueError(f"field {field} has no categories")
-            positions = positions[some[self._order.rows.combination[place, positions]]]
-        held[self.live()[positions]] = 1
-        return held
+    def refused(self, wanted: Iterable[AnyOf], ranges: Iterable[Within]) -> Flags:
+        """Per slot, whether the item is not live, or does not meet all of these."""
+        combination, live = self._order.rows.combination[:, : len(self)], self.live()
+        places = {field: place for field, (is_number, place) in self._field_kinds.items() if not is_number}
+        passing = having(wanted, self._combinations, combination, places)
+        for name, least, most in ranges:
+            numbers = self._numbers.of(name, self.attributes)[live]
+            passing &= (numbers >= least) & (numbers <= most)  # what has no number is NaN, and in no range
+        refused = np.ones(len(self.ids), np.uint8)
+        refused[live[passing]] = 0
+        return refused
 
     def pairs(self) -> int:
         """How many neighbours all items have together."""

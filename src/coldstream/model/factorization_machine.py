@@ -159,7 +159,7 @@ class FactorizationMachine:
         """Learn that x came with y: predict, adapt λ, update Θ; or raise `Diverged` with nothing changed."""
         own, x = self.parameters, self._checked_vector(x)
         own.make_room(len(x.column))
-        if not learn(own.rows, own.optimizer, self.rule, x, _NOTHING, y, self.samples):
+        if not learn(own.rows, own.optimizer, self.rule, x, _NOTHING, y, 1.0, self.samples):
             raise Diverged(self.divergence(f"sample with target {y:g}"))
         own.changes += 1
 

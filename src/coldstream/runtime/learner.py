@@ -26,6 +26,7 @@ from coldstream.runtime.records import (
     RuleChanged,
     SchemaExtended,
     UserForgotten,
+    UserMerged,
     UserPut,
     ValuesReleased,
     record_of,
@@ -113,9 +114,13 @@ class Learner:
                 recommender.put_user(record.id, record.attributes)
             case ItemRemoved():
                 recommender.remove_item(record.id)
+            case UserMerged():
+                if recommender.has_user(record.id):  # who had to go for want of room has left nothing
+                    recommender.merge_user(record.id, record.into)
             case UserForgotten():
                 if recommender.has_user(record.id):  # who had to go for want of room may still be erased from the log
                     recommender.forget_user(record.id)
+                recommender.forget_session(record.id)
                 recommender.release_values(record.columns)
             case ValuesReleased():
                 recommender.release_values(record.columns)
@@ -170,7 +175,8 @@ class Learner:
             for position, interaction in lines:
                 self._learn(position, interaction, None)
             return
-        self.evaluation.note_unranked(new_users, places)
+        effect_of = recommender.schema.effect_of
+        self.evaluation.note_unranked(new_users, places, [bool(effect_of(own.feedback).trends) for _, own in lines])
 
     def _learn(self, position: int, interaction: Interaction, ranks: list[Rank] | None) -> None:
         recommender, event = self.recommender, interaction.event()
@@ -182,10 +188,14 @@ class Learner:
             recommender.observe(event, position=position)
         except InvalidInput:
             # Nothing is written that would be refused; should it be there all the same, a log must not end the service for
-            # good. What cannot be understood is its context.
+            # good. What cannot be understood is its context, or its item, which had to go before the line was learned.
             log.error("a line of the log is learned without its context, which is refused", extra={"position": position})
-            recommender.learn(Event(interaction.user, interaction.item, interaction.time), position=position)
-        self.evaluation.note(new_user, recommender.place(interaction.item), ranks)
+            event = Event(interaction.user, interaction.item, interaction.time)
+            if not recommender.has_item(event.item):
+                recommender.put_item(event.item)
+            recommender.learn(event, position=position)
+        counted = bool(recommender.schema.effect_of(event.kind).trends)
+        self.evaluation.note(new_user, recommender.place(interaction.item), ranks, counted)
 
     # What survives
 

@@ -3,11 +3,14 @@
 import logging
 from collections.abc import Sequence
 
+from msgspec import UNSET
+
 from coldstream.runtime.checks import Refused
-from coldstream.runtime.records import Interaction, ItemPut, ItemRemoved, Record, UserPut
+from coldstream.runtime.records import Interaction, ItemPut, ItemRemoved, Record, UserMerged, UserPut
 from coldstream.runtime.snapshots import NOT_NOW
 from coldstream.service import health_messages, messages
 from coldstream.service.answers import availability, lag, last, seconds, write
+from coldstream.service.line_stream import LineKind
 from coldstream.service.service import VERSION, Service
 
 log = logging.getLogger(__name__)
@@ -19,9 +22,16 @@ log = logging.getLogger(__name__)
 async def learn(service: Service, given: messages.Events, _: str) -> messages.Learned:
     """Log and learn what happened."""
     events = given if isinstance(given, list) else [given]
-    records = [Interaction(e.user, e.item, seconds(e.time), e.context, e.event_id) for e in events]
-    positions = await write(service, records, given)
+    positions = await write(service, [_interaction(event) for event in events], given)
+    for event in events:
+        if event.recommendation_id is not None:
+            service.shown_lists.take(event.recommendation_id, event.item)
     return messages.Learned(len(positions), len(events) - len(positions), last(service, positions))
+
+
+def _interaction(event: messages.NewEvent) -> Interaction:
+    moment = seconds(event.time)
+    return Interaction(event.user, event.item, moment, event.context, event.event_id, event.kind, event.recommendation_id)
 
 
 async def put_items(service: Service, given: messages.Items, _: str) -> messages.Written:
@@ -33,7 +43,11 @@ async def put_items(service: Service, given: messages.Items, _: str) -> messages
 async def put_users(service: Service, given: messages.Users, _: str) -> messages.Written:
     """Add users, or give them other attributes."""
     users = given if isinstance(given, list) else [given]
-    return await _written(service, [UserPut(user.id, user.attributes) for user in users], given)
+    return await _written(service, [_user_put(user) for user in users], given)
+
+
+def _user_put(user: messages.NewUser) -> UserPut:
+    return UserPut(user.id, user.attributes)
 
 
 async def put_item(service: Service, given: messages.ItemBody, name: str) -> messages.Written:
@@ -44,6 +58,11 @@ async def put_item(service: Service, given: messages.ItemBody, name: str) -> mes
 def _item_put(item: str, given: messages.ItemBody | messages.NewItem) -> ItemPut:
     first, end = (None if own is None else seconds(own) for own in (given.available_from, given.available_until))
     return ItemPut(item, given.attributes, first, end, given.hidden)
+
+
+EVENT_LINE = LineKind(messages.NewEvent, _interaction)
+ITEM_LINE = LineKind(messages.NewItem, lambda item: _item_put(item.id, item))
+USER_LINE = LineKind(messages.NewUser, _user_put)
 
 
 async def put_user(service: Service, given: messages.Attributes, name: str) -> messages.Written:
@@ -69,9 +88,16 @@ async def delete_item(service: Service, _: None, name: str) -> messages.Written:
 async def delete_user(service: Service, _: None, name: str) -> messages.Forgotten:
     """Forget a person: attributes, history and the own vector at once, and every line in the log before long."""
     try:
+        for session in service.recommender.sessions(name):  # their lines are the person's
+            await service.writer.forget(session)
         return messages.Forgotten(await service.writer.forget(name), service.settings.erase_minutes * 60)
     except Refused as refused:
         raise refused.error from refused
+
+
+async def merge_user(service: Service, given: messages.MergedSession, name: str) -> messages.Written:
+    """Fold what a session did into a user who has logged in, and forget the session."""
+    return await _written(service, [UserMerged(given.session, name)], given)
 
 
 async def _written(service: Service, records: Sequence[Record], given: object) -> messages.Written:
@@ -86,7 +112,10 @@ def evaluation(service: Service, _: None, __: str) -> messages.EvaluationRespons
     """How the recommender and its shadows did lately."""
     live = service.learner.evaluation.metrics()
     methods = {name: messages.MethodMetrics(*own) for name, own in live.methods.items()}
-    return messages.EvaluationResponse(*live[:-1], methods)
+    lists = service.shown_lists
+    counts = zip(lists.shown.tolist(), lists.taken.tolist(), strict=True)
+    positions = [messages.PositionMetrics(n, *own) for n, own in enumerate(counts, 1) if own[0]]
+    return messages.EvaluationResponse(*live[:-1], methods, positions or UNSET)
 
 
 async def snapshot(service: Service, _: messages.Nothing, __: str) -> messages.SnapshotTaken:

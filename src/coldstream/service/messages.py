@@ -4,9 +4,10 @@ The decoder enforces them, and the OpenAPI document is made from them.
 """
 
 from datetime import datetime
-from typing import Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec.structs import force_setattr
 
 MOST_RECORDS = 1000
 """Events, items or users in one call."""
@@ -20,6 +21,8 @@ MOST_ASKED = 4096
 """Values in the context, the attributes and the filter of one request together."""
 MOST_EXPLAINED, MOST_TERMS = 100, 5000
 """Items that one recommendation may explain, and terms that it gives for all of them together."""
+MOST_RULED = 100
+"""Items that one recommendation may have under rules: each may cost a scan."""
 MOST_DESCRIBED = 4 * 2**20
 """Bytes that the attributes of all items of one recommendation may take."""
 MOST_SCHEMA_FIELDS, MOST_SCHEMA_VALUES = 256, 50
@@ -36,9 +39,28 @@ Fields: TypeAlias = Annotated[dict[Name, Value], Meta(max_length=MOST_FIELDS)]
 """Attributes or a context: field → value. What the schema says of them is checked later."""
 Time: TypeAlias = Annotated[float, Meta(gt=-1e15, lt=1e15)] | Annotated[datetime, Meta(tz=True)]
 """Seconds since 1970 in UTC, or an ISO 8601 time with its zone."""
-Filter: TypeAlias = Annotated[list[Name], Meta(max_length=MOST_FILTERED)]
+Condition: TypeAlias = Annotated[dict[Name, Value], Meta(max_length=8)]
+"""What an item's field must meet: `any`, `all` or `not` of values, `min` and `max` of a number."""
+Where: TypeAlias = Annotated[dict[Name, Value | Condition], Meta(max_length=MOST_FIELDS)]
+"""Item field → value, list of values, or condition."""
+if TYPE_CHECKING:
+    Identifier: TypeAlias = str  # what it is once a message is decoded
+else:
+    Identifier = Name | Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+"""An id, or a whole number: 7 is the same as "7". Messages make a text of it (`as_text`)."""
+Filter: TypeAlias = Annotated[list[Identifier], Meta(max_length=MOST_FILTERED)]
 Place: TypeAlias = Annotated[int, Meta(ge=0, le=2**53)]
 """Where a page begins."""
+
+
+def as_text(given: Struct, *names: str) -> None:
+    """Write ids that were given as whole numbers as texts, in a message that was just decoded."""
+    for name in names:
+        value = getattr(given, name)
+        if isinstance(value, int):
+            force_setattr(given, name, str(value))
+        elif isinstance(value, list) and any(isinstance(own, int) for own in value):
+            force_setattr(given, name, [str(own) for own in value])
 
 
 class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
@@ -68,7 +90,7 @@ class ItemBody(Struct, frozen=True, forbid_unknown_fields=True):
 class NewItem(Struct, frozen=True, forbid_unknown_fields=True):
     """An item, its attributes, and when it may be recommended."""
 
-    id: Name
+    id: Identifier
     """Your own name of the item."""
     attributes: Fields = {}
     """Field → value, as the schema declares the item's; those that are left out are unknown."""
@@ -79,29 +101,53 @@ class NewItem(Struct, frozen=True, forbid_unknown_fields=True):
     hidden: bool = False
     """Whether it is not recommended at any time. What was learned of it stays, and events with it are learned."""
 
+    def __post_init__(self) -> None:
+        as_text(self, "id")
+
 
 class NewUser(Struct, frozen=True, forbid_unknown_fields=True):
     """A user and their attributes."""
 
-    id: Name
+    id: Identifier
     """Your own name of the user."""
     attributes: Fields = {}
     """Field → value, as the schema declares the user's; those that are left out are unknown."""
+
+    def __post_init__(self) -> None:
+        as_text(self, "id")
+
+
+class MergedSession(Struct, frozen=True, forbid_unknown_fields=True):
+    """A session that a user has logged in from."""
+
+    session: Identifier
+    """The id that its events were sent with as their user."""
+
+    def __post_init__(self) -> None:
+        as_text(self, "session")
 
 
 class NewEvent(Struct, frozen=True, forbid_unknown_fields=True):
     """A user chose an item."""
 
-    user: Name
+    user: Identifier
     """Who chose; one that nobody put is new."""
-    item: Name
-    """What was chosen; one that nobody put is new."""
+    item: Identifier
+    """What was chosen; one that nobody put is new, unless the schema says otherwise."""
     time: Time | None = None
     """When; now, if left out."""
     context: Fields = {}
     """Field → value: the circumstances. What the schema does not declare is admitted, unless it says otherwise."""
     event_id: Name | None = None
     """A name of your own for the event: sent again under the same name, it is learned once."""
+    kind: Name | None = None
+    """What kind of event it is, of those that the schema declares as feedback: a view, a dislike. A plain choice, if left
+    out."""
+    recommendation_id: Name | None = None
+    """The recommendation_id of the answer that the item was taken from, where there was one."""
+
+    def __post_init__(self) -> None:
+        as_text(self, "user", "item")
 
 
 Items: TypeAlias = NewItem | Annotated[list[NewItem], Meta(min_length=1, max_length=MOST_RECORDS)]
@@ -153,6 +199,34 @@ class Learned(Struct, frozen=True):
     """Where the log stands after the last of them."""
 
 
+class RefusedLine(Struct, frozen=True, omit_defaults=True):
+    """A line that was not taken."""
+
+    line: int
+    """Its number, from 1."""
+    detail: str
+    """What is wrong, with the value and the remedy."""
+    field: str | None = None
+    """Where in the line, as a path."""
+
+
+class LinesTaken(Struct, frozen=True):
+    """What became of lines that were sent as JSON-lines."""
+
+    lines: int
+    """How many there were, empty ones aside."""
+    taken: int
+    """How many are new: logged, and learned."""
+    duplicates: int
+    """How many had an event_id that was learned before, and changed nothing."""
+    refused: int
+    """How many were not taken."""
+    refusals: list[RefusedLine]
+    """The first thousand of those, and why."""
+    position: int
+    """Where the log stands after the last of them."""
+
+
 class Forgotten(Struct, frozen=True):
     """The line of the log that forgets a person, which is durable, and when the files follow."""
 
@@ -180,6 +254,17 @@ class MethodMetrics(Struct, frozen=True):
     """Where their items stood on average, in percent of the catalogue: 0 is best, 50 is chance."""
 
 
+class PositionMetrics(Struct, frozen=True):
+    """How often something was shown at a position, and taken."""
+
+    position: int
+    """1 is the first."""
+    shown: int
+    """Items that were shown there, in answers that were remembered."""
+    taken: int
+    """Those of them that an event names with the answer's id."""
+
+
 class EvaluationResponse(Struct, frozen=True):
     """How the recommender and its shadows did on the last T events, each ranked before it was learned."""
 
@@ -199,6 +284,8 @@ class EvaluationResponse(Struct, frozen=True):
     """The share of the window's events that were an item's first."""
     methods: dict[str, MethodMetrics]
     """By name: coldstream, popularity, recent_popularity."""
+    positions: list[PositionMetrics] | UnsetType = UNSET
+    """Click-through by position since this process began, where answers were remembered."""
 
 
 NewField: TypeAlias = Annotated[dict[Name, Value], Meta(max_length=16)]

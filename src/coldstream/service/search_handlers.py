@@ -66,7 +66,9 @@ def schema(service: Service, request: search_messages.SchemaQuery, _: str) -> di
         if field.kind in ("category", "set"):
             name = f"{side}.{field.name}"
             options |= {"values": sorted(inspection.values(name, request.values)), "known": inspection.count(name)}
-    switches = {"exclude_seen": own.exclude_seen, "open_context": own.open_context}
+    switches: dict[str, Any] = {"exclude_seen": own.exclude_seen, "open_context": own.open_context}
+    if own.feedback:
+        switches["feedback"] = own.document()["feedback"]
     return document | switches | {"next": end if end < len(fields) else None}
 
 
