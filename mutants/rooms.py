@@ -67,7 +67,10 @@ _JOINING = (
     "learning.py",
     "inspection.py",
     "recommender.py",
+    "known.py",
     "reader.py",
+    "lists.py",
+    "rules.py",
     "shared_state.py",
 )
 _LEFT_OUT = {
