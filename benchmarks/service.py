@@ -20,7 +20,7 @@ import msgspec
 
 import growth
 from coldstream import Recommender
-from coldstream.service import messages
+from coldstream.service import recommend_messages
 from coldstream.service.routes import ROUTES, Route
 from coldstream.service.server import serve
 from coldstream.service.service import Service
@@ -37,7 +37,7 @@ class Empty(msgspec.Struct):
     """An answer that says nothing."""
 
 
-def empty(service: Service, given: messages.RecommendRequest, name: str) -> Empty:  # noqa: ARG001
+def empty(service: Service, given: recommend_messages.RecommendRequest, name: str) -> Empty:  # noqa: ARG001
     """Nothing, after all that every call goes through."""
     return Empty()
 
@@ -274,7 +274,7 @@ def serve_with_empty(folder: str, *flags: str) -> None:
     schema = Path(folder) / "schema.toml"
     if flags:
         schema.write_text((growth.SHOP if "shop" in flags else FULL).toml())
-    route = Route("POST", "/empty", empty, messages.RecommendRequest, Empty, "read")
+    route = Route("POST", "/empty", empty, recommend_messages.RecommendRequest, Empty, "read")
     settings = Settings(schema=schema, data=Path(folder), port=0, snapshot_events=0, snapshot_minutes=0)
     serve(settings, (route, *ROUTES))
 

@@ -67,6 +67,11 @@ _JOINING = (
     "learning.py",
     "inspection.py",
     "recommender.py",
+    "known.py",
+    "reader.py",
+    "lists.py",
+    "rules.py",
+    "shared_state.py",
 )
 _LEFT_OUT = {
     "src/coldstream/model/reference.py",  # the twin: it is what kernels are tested with

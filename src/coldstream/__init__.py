@@ -9,18 +9,21 @@ if TYPE_CHECKING:
     from coldstream.errors import ColdstreamError, Diverged, InvalidInput, InvalidSchema, InvalidSnapshot, UnknownId
     from coldstream.events.availability import Availability
     from coldstream.events.event import Event
+    from coldstream.features.feedback import Feedback
     from coldstream.features.fields import (
         Again,
         Categories,
         Category,
         Follows,
         Id,
+        Image,
         LastAttribute,
         LastItem,
         LastItems,
         LastTimePart,
         Number,
         TimePart,
+        Title,
         Together,
         Trend,
     )
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from coldstream.model.explanation import Explanation, Term
     from coldstream.model.factorization_machine import FactorizationMachine
     from coldstream.recommender import Recommendation, Recommender
+    from coldstream.rules import Boost, Rules
     from coldstream.scoring.ranking import Rank
 
 __version__ = "0.1.0"
@@ -35,6 +39,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Again",
     "Availability",
+    "Boost",
     "Bounds",
     "Categories",
     "Category",
@@ -43,9 +48,11 @@ __all__ = [
     "Event",
     "Explanation",
     "FactorizationMachine",
+    "Feedback",
     "Follows",
     "Hyperparameters",
     "Id",
+    "Image",
     "InvalidInput",
     "InvalidSchema",
     "InvalidSnapshot",
@@ -57,9 +64,11 @@ __all__ = [
     "Rank",
     "Recommendation",
     "Recommender",
+    "Rules",
     "Schema",
     "Term",
     "TimePart",
+    "Title",
     "Together",
     "Trend",
     "UnknownId",
@@ -68,6 +77,7 @@ __all__ = [
 _HOMES = {
     "Again": "coldstream.features.fields",
     "Availability": "coldstream.events.availability",
+    "Boost": "coldstream.rules",
     "Bounds": "coldstream.bounds",
     "Categories": "coldstream.features.fields",
     "Category": "coldstream.features.fields",
@@ -76,9 +86,11 @@ _HOMES = {
     "Event": "coldstream.events.event",
     "Explanation": "coldstream.model.explanation",
     "FactorizationMachine": "coldstream.model.factorization_machine",
+    "Feedback": "coldstream.features.feedback",
     "Follows": "coldstream.features.fields",
     "Hyperparameters": "coldstream.config",
     "Id": "coldstream.features.fields",
+    "Image": "coldstream.features.fields",
     "InvalidInput": "coldstream.errors",
     "InvalidSchema": "coldstream.errors",
     "InvalidSnapshot": "coldstream.errors",
@@ -90,9 +102,11 @@ _HOMES = {
     "Rank": "coldstream.scoring.ranking",
     "Recommendation": "coldstream.recommender",
     "Recommender": "coldstream.recommender",
+    "Rules": "coldstream.rules",
     "Schema": "coldstream.features.schema",
     "Term": "coldstream.model.explanation",
     "TimePart": "coldstream.features.fields",
+    "Title": "coldstream.features.fields",
     "Together": "coldstream.features.fields",
     "Trend": "coldstream.features.fields",
     "UnknownId": "coldstream.errors",

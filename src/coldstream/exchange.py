@@ -19,7 +19,7 @@ from coldstream.arrays import Flags, Integers, grown
 from coldstream.errors import InvalidInput, shown
 from coldstream.events.clock import Clock
 from coldstream.events.event import Event
-from coldstream.merging import merged_penalties, merged_rows
+from coldstream.merging import merged_penalties, merged_rows, merged_surprise
 from coldstream.model.compiled import unchecked_entry
 from coldstream.model.keyed_random import fill_normal, keys_of
 from coldstream.model.shapes import Rows
@@ -30,6 +30,7 @@ from coldstream.user_states import UserStates
 _fill_normal = unchecked_entry(fill_normal)
 
 PENALTIES = ("w0", "G0", "lambda0", "lambda_w", "lambda_V", "penalty_mean_square")
+SURPRISE = "surprise"
 STAMP = "touched_at"
 
 
@@ -55,7 +56,7 @@ class Changes(NamedTuple):
     value_length: Integers
     """… of these lengths."""
     penalties: Mapping[str, NDArray[Any]]
-    """w0 and λ as they are now."""
+    """w0, λ and the surprise of choices as they are now."""
 
     @property
     def size(self) -> int:
@@ -89,7 +90,7 @@ class Exchange:
         parameters, columns = shared.machine.parameters, shared.machine.parameters.columns
         self._base = {name: getattr(parameters.rows, name)[:columns].copy() for name in self._exchanged()}
         self._based = list(shared.encoder.vocabulary.values_of(0, columns))  # whose base it is
-        self._penalties = self._penalties_now()
+        self._remember_penalties()
         self._since = int(parameters.rows.touched_at[:columns].max(initial=-1))
 
     def is_own(self, user: str) -> bool:
@@ -115,7 +116,8 @@ class Exchange:
             if past is None:
                 past = since[event.user] = list(users.past(users.of(event.user))[0].items)
             found.append(list(dict.fromkeys(reversed(past[-window:])))[::-1] if window else [])
-            past.append(chosen)
+            if shared.effect_of(event).history:
+                past.append(chosen)
         return found
 
     # What was learned
@@ -167,9 +169,12 @@ class Exchange:
         for name, before in self._penalties_before().items():
             merged = merged_penalties(name, before, [one.penalties[name] for one in changes], self._regularization)
             getattr(parameters.optimizer, name)[...] = merged
+        surprises = [one.penalties[SURPRISE] for one in changes]
+        parameters.optimizer.surprise[...] = merged_surprise(self._surprise, surprises)
         if self.learners > 1:
             forget_last_update(self._shared)
-        self._penalties, self._since = self._penalties_now(), clock.position
+        self._remember_penalties()
+        self._since = clock.position
         parameters.changes += 1
         return len(union)
 
@@ -248,7 +253,11 @@ class Exchange:
 
     def _penalties_now(self) -> dict[str, NDArray[Any]]:
         own = self._shared.machine.parameters.optimizer
-        return {name: getattr(own, name).copy() for name in PENALTIES}
+        return {name: getattr(own, name).copy() for name in (*PENALTIES, SURPRISE)}
+
+    def _remember_penalties(self) -> None:
+        self._penalties = self._penalties_now()
+        self._surprise = self._penalties.pop(SURPRISE)
 
     def _penalties_before(self) -> dict[str, NDArray[Any]]:
         """At the last merge; those of fields that came since begin alike everywhere."""

@@ -34,13 +34,16 @@ def is_frame(given: object) -> bool:
 def events_of(frame: object, schema: Schema, columns: Mapping[str, str] | None = None) -> list[Event]:
     """The events of a frame, in the order of its rows.
 
-    It has columns `user` and `item`, perhaps `time`, and those of the context fields that the schema declares. `columns`
-    says what a frame calls them, and names context fields that the schema does not declare.
+    It has columns `user` and `item`, perhaps `time`, those of the context fields that the schema declares, and `kind` where
+    it declares kinds. `columns` says what a frame calls them, and names context fields that the schema does not declare.
     """
     table = _Table(frame, columns)
     users, items, times = table.ids("user"), table.ids("item"), table.times("time")
-    context = table.records(_declared(schema.context), beyond=("user", "item", "time"))
-    return list(map(Event, users, items, times, context))
+    context = table.records(_declared(schema.context), beyond=("user", "item", "time", "kind"))
+    if not (schema.feedback and table.has("kind")):
+        return list(map(Event, users, items, times, context))
+    kinds = [None if _is_missing(kind) else kind for kind in table.values("kind")]
+    return list(map(Event, users, items, times, context, kinds))
 
 
 def items_of(

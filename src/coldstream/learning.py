@@ -18,6 +18,7 @@ from coldstream.errors import Diverged
 from coldstream.events.clock import Clock
 from coldstream.events.event import Event
 from coldstream.eviction import evict, is_due, settle
+from coldstream.features.feedback import Feedback
 from coldstream.features.sparse import sparse
 from coldstream.shared_model import SharedModel
 from coldstream.user_states import UserState, UserStates
@@ -39,13 +40,14 @@ class Elsewhere(NamedTuple):
 
 def learn_one(shared: SharedModel, users: UserStates, event: Event, clock: Clock) -> Clock:
     """Learn an event at its clock; the clock after it. Or raise `Diverged` with nothing changed."""
+    effect = shared.effect_of(event)
     transaction, state = shared.begin(event), users.of(event.user)
     kept = users.kept(state)
     x, slot = shared.admit_event(event, kept, [] if kept is not None else users.features(event.user), clock)
-    if not shared.learn(x, slot, users.history(state), clock.moment(event.time), clock):
+    if not shared.learn(x, slot, users.history(state), effect, clock.moment(event.time), clock):
         shared.rollback(transaction, clock)
         raise Diverged(_divergence(shared, event.user, event.item))
-    users.remember(event, slot)
+    users.remember(event, slot, effect)
     after = clock.after(event.time)
     _note_use(shared, users, event, x.column, slot, after)
     if transaction != (shared.encoder.schema, None) or shared.uncommitted:
@@ -56,10 +58,10 @@ def learn_one(shared: SharedModel, users: UserStates, event: Event, clock: Clock
 
 def observe_one(shared: SharedModel, users: UserStates, event: Event, clock: Clock) -> Clock:
     """Count and remember an event at its clock, without learning from it; the clock after it."""
-    state = users.of(event.user)
+    effect, state = shared.effect_of(event), users.of(event.user)
     columns, _, slot = shared.admit_columns(event, users.features(event.user), clock)
-    shared.catalogue.count(slot, users.recent_slots(state), clock.events)
-    users.remember(event, slot)
+    shared.catalogue.count(slot, users.recent_slots(state), bool(effect.trends), clock.events)
+    users.remember(event, slot, effect)
     after = clock.after(event.time)
     _note_use(shared, users, event, columns, slot, after)
     shared.commit()
@@ -174,6 +176,7 @@ class _Pending:
         self._slots: list[int] = []
         self._positions: list[int] = []
         self._times: list[float] = []
+        self._effects: list[Feedback] = []
         self._recent: list[list[int]] = []
         self._learned: list[bool] = []
         self._seen: dict[str, tuple[Integers, Integers, list[int]]] = {}
@@ -190,7 +193,7 @@ class _Pending:
         return self._take(event, position, False)
 
     def _take(self, event: Event, position: int, learned: bool) -> Place:
-        shared, users = self._shared, self._users
+        shared, users, effect = self._shared, self._users, self._shared.effect_of(event)
         comes, clock = self._begin(event, position)
         state = users.of(event.user)
         columns, values, slot = shared.admit_columns(event, users.features(event.user), clock)
@@ -198,12 +201,12 @@ class _Pending:
         if learned:
             self._columns += columns
             self._values += values
-        self._append(len(columns) if learned else 0, slot, clock, event.time, users.recent_items(state), learned)
+        self._append(len(columns) if learned else 0, slot, clock, event.time, effect, users.recent_items(state), learned)
         if learned:
-            self._note_seen(event.user, state, slot)
+            self._note_seen(event.user, state, slot, effect)
         else:
             self._seen_by.append(NOBODY)
-        users.remember(event, slot)
+        users.remember(event, slot, effect)
         self.clock = clock.after(event.time)
         shared.admissions.commit()
         _note_use(shared, users, event, columns, slot, self.clock)
@@ -216,21 +219,22 @@ class _Pending:
             evict(shared, users, clock, self.clock)
         return place
 
-    def _note_seen(self, user: str, state: UserState, slot: int) -> None:
+    def _note_seen(self, user: str, state: UserState, slot: int, effect: Feedback) -> None:
         if user not in self._seen:
             _, seen = self._users.past(state)
             self._seen[user] = (seen.slots(), seen.times(), [])
         before, _, since = self._seen[user]
         self._seen_by.append((user, len(before) + len(since)))
-        since.append(slot)
+        if effect.had:
+            since.append(slot)
 
     def count(self, event: Event, position: int, recent: list[int]) -> Place:
         """One more of a user who is not known here, after these items: it is counted. Where its item is kept."""
-        shared = self._shared
+        shared, effect = self._shared, self._shared.effect_of(event)
         comes, clock = self._begin(event, position)
         slot = shared.admit_item(event, clock)
         place = shared.catalogue.place(slot)
-        self._append(0, slot, clock, event.time, recent, False)
+        self._append(0, slot, clock, event.time, effect, recent, False)
         self._seen_by.append(NOBODY)
         self.clock = clock.after(event.time)
         if comes:
@@ -245,11 +249,21 @@ class _Pending:
             self.learn()
         return comes, self.clock.at(position)
 
-    def _append(self, length: int, slot: int, clock: Clock, time: float | None, recent: list[int], learned: bool) -> None:
+    def _append(
+        self,
+        length: int,
+        slot: int,
+        clock: Clock,
+        time: float | None,
+        effect: Feedback,
+        recent: list[int],
+        learned: bool,
+    ) -> None:
         self._lengths.append(length)
         self._slots.append(slot)
         self._positions.append(clock.position)
         self._times.append(clock.moment(time))
+        self._effects.append(effect)
         self._recent.append(recent)
         self._learned.append(learned)
 
@@ -274,7 +288,7 @@ class _Pending:
                     raise Diverged(_divergence(self._shared, user, item))
                 # It happened all the same.
                 recent = np.array(self._recent[done], np.int32)
-                self._shared.catalogue.count(self._slots[done], recent, clock + done)
+                self._shared.catalogue.count(self._slots[done], recent, bool(self._effects[done].trends), clock + done)
                 done += 1
         self._empty()
 
@@ -293,6 +307,8 @@ class _Pending:
             np.array(self._slots, np.int32),
             np.array(self._positions, np.int64),
             np.array(self._times, np.float64),
+            np.array([effect.weight for effect in self._effects], np.float64),
+            np.array([effect.trends for effect in self._effects], np.uint8),
             np.array(list(accumulate(map(len, self._recent), initial=0)), np.int64),
             np.array(list(chain.from_iterable(self._recent)), np.int32),
             np.array(starts, np.int64),

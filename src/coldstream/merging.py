@@ -6,6 +6,7 @@
     λ per field      log λ as θ; its steps are factors
     the paper's λ    λ = max(0, λ_before + Σ (λ_l − λ_before) / √n)
     scales of λ      as sensitivities
+    surprise         as sums; what has begun anew for one has begun anew for all
 
 What one learner alone has touched is taken as it is, so that one learner is the same as no merge, in every bit.
 """
@@ -17,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coldstream.arrays import Doubles, Integers
-from coldstream.model.shapes import PER_FIELD
+from coldstream.model.renewal import EVENTS, RENEWED
+from coldstream.model.shapes import FIXED, PER_FIELD
 
 POWER = 0.5
 """Deltas are divided by n to this power. With 0, steps that many learners took in one direction go too far; with 1, the more
@@ -36,6 +38,7 @@ _DIVIDED: Mapping[str, float] = {
     "Sw": 1.0,
     "SV": 1.0,
     "penalty_mean_square": 1.0,
+    "surprise": 0.0,
 }
 """By name, the power of n that the sum of the deltas is divided by."""
 
@@ -79,6 +82,17 @@ def merged_penalties(name: str, before: NDArray[Any], given: Sequence[NDArray[An
         alone = (count == 1) & (one != before)
         result[alone] = one[alone]
     return result
+
+
+def merged_surprise(before: Doubles, given: Sequence[Doubles]) -> Doubles:
+    """How surprising choices were: as it was, and what each learner has. Their means are moved by all events."""
+    if len(given) == 1:
+        return given[0]
+    merged = merged_penalties("surprise", before, given, FIXED)
+    merged[RENEWED] = max(one[RENEWED] for one in given)
+    if merged[RENEWED] > before[RENEWED]:
+        merged[EVENTS] = 0.0
+    return merged
 
 
 def _kept(name: str, values: Doubles) -> Doubles:

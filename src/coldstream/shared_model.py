@@ -5,15 +5,15 @@ is admitted at once, and only an update that succeeded is committed.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from coldstream.arrays import Flags, Integers, checked_columns
+from coldstream.arrays import Flags, Integers
 from coldstream.bounds import Bounds
-from coldstream.catalogue.catalogue import AdmittedItem, Catalogue, Layout, Savepoint
+from coldstream.catalogue.admitted_item import AdmittedItem, Layout
+from coldstream.catalogue.catalogue import Catalogue, Savepoint
 from coldstream.catalogue.combinations import entries_of
 from coldstream.catalogue.learning import EventBatch, learn_event, learn_events
 from coldstream.catalogue.negative_sampling import NegativeDraw
@@ -21,11 +21,13 @@ from coldstream.catalogue.neighbours import neighbours_of
 from coldstream.catalogue.shapes import UserHistory
 from coldstream.catalogue.trends import trends_of
 from coldstream.config import Hyperparameters
+from coldstream.errors import InvalidInput, shown
 from coldstream.events.availability import ALWAYS, Availability
 from coldstream.events.clock import Clock
 from coldstream.events.event import Event
 from coldstream.features.encoded_user import EncodedUser
 from coldstream.features.encoder import Encoder, ItemAttribute
+from coldstream.features.feedback import CHOICE, Feedback
 from coldstream.features.fields import Again, Follows, Together, Trend
 from coldstream.features.history import Features
 from coldstream.features.schema import SIDES, Schema
@@ -35,7 +37,6 @@ from coldstream.features.vocabulary import Vocabulary
 from coldstream.model.compiled import unchecked_entry
 from coldstream.model.factorization_machine import FactorizationMachine
 from coldstream.model.keyed_random import key_of
-from coldstream.ragged import documents, joined_documents, joined_texts, parted_texts, texts
 from coldstream.scoring.scorer import scorer_of
 
 _learn_event, _learn_events = unchecked_entry(learn_event), unchecked_entry(learn_events)
@@ -244,6 +245,18 @@ class SharedModel:
 
     # One event
 
+    def effect_of(self, event: Event) -> Feedback:
+        """What an event counts for; raises where the schema does not declare its kind."""
+        return CHOICE if event.kind is None else self.encoder.schema.effect_of(event.kind)
+
+    def check(self, event: Event, coming: Container[str] = ()) -> None:
+        """Refuse an event of an undeclared kind, or of an unknown item where items must be put; some may be coming."""
+        self.effect_of(event)
+        if not self.encoder.schema.open_items and event.item not in self.catalogue and event.item not in coming:
+            error = InvalidInput(f"item must be one that was put, got {shown(event.item)}; put it first, or set open_items")
+            error.field = "item"
+            raise error
+
     def begin(self, event: Event) -> Transaction:
         """Before an event is admitted."""
         return Transaction(self.encoder.schema, self.catalogue.savepoint(event.item))
@@ -338,15 +351,14 @@ class SharedModel:
         self.usage.forget(freed)
         self.machine.undo(freed)
 
-    def learn(self, x: Sparse, slot: int, history: UserHistory, time: float, clock: Clock) -> bool:
+    def learn(self, x: Sparse, slot: int, history: UserHistory, effect: Feedback, time: float, clock: Clock) -> bool:
         """Contrast an event with negatives of its time, learn and count it; False, and nothing changed, if it diverged."""
         parameters = self.machine.parameters
         parameters.make_room(self.most_touched(len(x.column)))
         self.catalogue.make_room(len(history.recent))
         items, drawn = self.catalogue.items, self.draw(clock.position, time)
-        learned: bool = _learn_event(
-            parameters.rows, parameters.optimizer, self.machine.rule, items, drawn, x, slot, history, clock.events
-        )
+        own = (parameters.rows, parameters.optimizer, self.machine.rule, items, drawn, x, slot, history)
+        learned: bool = _learn_event(*own, effect.weight, bool(effect.trends), clock.events)
         parameters.changes += learned
         return learned
 
@@ -368,86 +380,6 @@ class SharedModel:
         """The most columns that one update can touch."""
         return context + (1 + self.hyperparameters.negatives) * self.catalogue.most_features()
 
-    # What survives
-
-    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Everything, as one JSON document and named arrays."""
-        catalogue, catalogue_arrays = self.catalogue.state()
-        vocabulary = self.encoder.vocabulary.document()
-        values, items = joined_texts(vocabulary.pop("column_value")), joined_texts(catalogue.pop("ids"))
-        notes = joined_documents(zip(catalogue.pop("attributes"), catalogue.pop("notes"), strict=True))
-        admissions, sketches = self.admissions.state()
-        rows = self.machine.parameters.columns if self.admissions.tracked else 0
-        document = {
-            "bounds": self.bounds.document(),
-            "admissions": admissions,
-            "pairs": self.pairs,
-            "gone": dict(sorted(self.gone.items())),
-            "schema": self.encoder.schema.document(),
-            "hyperparameters": self.hyperparameters.document(),
-            "seed": self.machine.seed,
-            "fields": vocabulary["fields"],
-            "catalogue": catalogue,
-        }
-        parts: dict[str, dict[str, NDArray[Any]]] = {
-            "model": self.machine.state(),
-            "vocabulary": {
-                "field": np.array(vocabulary["column_field"], np.int32),
-                "value": values[0],
-                "value_length": values[1],
-            },
-            "catalogue": catalogue_arrays
-            | {f"window_{name}": array for name, array in self._windows().items()}
-            | {"id": items[0], "id_length": items[1], "note": notes[0], "note_length": notes[1]},
-        }
-        slots = len(self.catalogue.ids) if self.may_lose_items else 0
-        parts |= {"usage": self.usage.state(rows), "item_usage": self.item_usage.state(slots), "admissions": sketches}
-        return document, {f"{part}.{name}": array for part, arrays in parts.items() for name, array in arrays.items()}
-
-    def _windows(self) -> dict[str, NDArray[Any]]:
-        """The windows of items, where any has one: without, a state is the same as before there were windows."""
-        return self.catalogue.windows.state() if self.catalogue.windows.limited else {}
-
-    @classmethod
-    def from_state(cls, document: Mapping[str, Any], parts: Mapping[str, Mapping[str, NDArray[Any]]]) -> "SharedModel":
-        """The inverse of `state`, from arrays by part."""
-        shared = cls(
-            Schema.from_document(document["schema"]),
-            Hyperparameters.from_document(document["hyperparameters"]),
-            document["seed"],
-            _vocabulary(document["fields"], parts["vocabulary"]),
-            Bounds.from_document(document.get("bounds", {})),
-        )
-        shared.machine.restore(parts["model"])
-        if shared.machine.parameters.columns != len(shared.encoder.vocabulary):
-            raise ValueError("the vocabulary and the parameters have not the same columns")
-        columns, has_ids = shared.machine.parameters.columns, shared.encoder.id_field("item") is not None
-        own = parts["catalogue"]
-        notes = documents(own["note"], own["note_length"])
-        catalogue = document["catalogue"] | {
-            "ids": texts(own["id"], own["id_length"]),
-            "attributes": [attributes for attributes, _ in notes],
-            "notes": [note for _, note in notes],
-        }
-        if len(catalogue["ids"]) != len(notes):
-            raise ValueError("an item has no attributes")
-        shared.catalogue.restore(columns, has_ids, catalogue, own)
-        windows = {name.removeprefix("window_"): array for name, array in own.items() if name.startswith("window_")}
-        shared.catalogue.windows.restore(shared.catalogue.live().tolist(), windows)
-        held = (number for number, limit in shared.admissions.limits.items() if limit.held)
-        id_field = shared.encoder.id_field("item")
-        shared.catalogue.find_unheld(
-            column for number in held if number != id_field for column in shared.encoder.vocabulary.columns(number)
-        )
-        shared.gone, shared.pairs = Counter(document.get("gone", {})), int(document.get("pairs", 0))
-        if "admissions" in document:
-            shared.admissions.restore(shared.encoder.schema, document["admissions"], parts["admissions"])
-            if shared.admissions.tracked:
-                shared.usage.restore(columns, parts["usage"])
-            if shared.may_lose_items:
-                shared.item_usage.restore(len(shared.catalogue.ids), parts["item_usage"])
-        return shared
-
     def _start(self, clock: Clock) -> None:
         if not self.encoder.vocabulary.uncommitted:
             return
@@ -463,20 +395,3 @@ class SharedModel:
         for side in SIDES:
             for field in getattr(self.encoder.schema, side):
                 factored[self.encoder.vocabulary.field(f"{side}.{field.name}")] = not field.linear
-
-
-def _vocabulary(fields: Sequence[str], arrays: Mapping[str, NDArray[Any]]) -> Vocabulary:
-    column_field = checked_columns("vocabulary.field", arrays["field"], -1, len(fields)).tolist()
-    values = parted_texts(arrays["value"], arrays["value_length"])
-    if any((field < 0) != (value is None) for field, value in zip(column_field, values, strict=True)):
-        raise ValueError("a column has a field and no value, or a value and no field")
-    return Vocabulary.from_document({"fields": fields, "column_field": column_field, "column_value": values})
-
-
-def parts_of(arrays: Mapping[str, NDArray[Any]], *names: str) -> dict[str, dict[str, NDArray[Any]]]:
-    """Named arrays by the part that their names begin with. Others may keep parts of their own in the same file."""
-    parts: dict[str, dict[str, NDArray[Any]]] = {name: {} for name in names}
-    for name, array in arrays.items():
-        part, _, rest = name.partition(".")
-        parts.setdefault(part, {})[rest] = array
-    return parts

@@ -16,6 +16,7 @@ from coldstream.catalogue.trends import replay_choices
 from coldstream.errors import Diverged
 from coldstream.events.clock import Clock
 from coldstream.events.event import Event
+from coldstream.features.feedback import Feedback
 from coldstream.features.sparse import Sparse, joined
 from coldstream.model.compiled import unchecked_entry
 from coldstream.model.keyed_random import key_of, shuffled
@@ -67,9 +68,11 @@ def collected(shared: SharedModel, users: UserStates, events: Sequence[Event], e
     # With the newcomers of before: the replay lets items in again, in time.
     before = _copied(items, total)
     slots, came = np.array(batch.slots, np.int32), np.array(batch.came, np.uint8)
-    replay = replayed(before, slots, came, start.events)
+    counted = np.array([effect.trends for effect in batch.effects], np.uint8)
+    replay = replayed(before, slots, came, counted, start.events)
     times, numbers = np.array(batch.times, np.float64), np.array(batch.users, np.int32)
-    encoded = batch_of(items, batch.contexts, slots, times, numbers, batch.seen(), replay)
+    weights = np.array([effect.weight for effect in batch.effects], np.float64)
+    encoded = batch_of(items, batch.contexts, slots, times, weights, counted, numbers, batch.seen(), replay)
     key, n = key_of(machine.seed, "training"), len(events)
     orders = [shuffled(key_of(machine.seed, "epoch", str(start.position), str(epoch)), n) for epoch in range(epochs)]
     draws = [shared.draw(start.position + 1 + epoch * n, 0.0)._replace(key=key) for epoch in range(epochs)]
@@ -85,6 +88,7 @@ class _Collected:
         self.contexts: list[Sparse] = []
         self.slots: list[int] = []
         self.times: list[float] = []
+        self.effects: list[Feedback] = []
         self.came: list[bool] = []
         self.recent: list[Integers] = []
         self.users: list[int] = []
@@ -94,6 +98,7 @@ class _Collected:
 
     def add(self, event: Event, clock: Clock) -> None:
         shared, users = self._shared, self._states
+        effect = shared.effect_of(event)
         self.came.append(event.item not in shared.catalogue)
         state = users.of(event.user)
         if event.user not in self._numbers:
@@ -106,9 +111,10 @@ class _Collected:
         self.contexts.append(x)
         self.slots.append(slot)
         self.times.append(clock.moment(event.time))
+        self.effects.append(effect)
         self.users.append(self._numbers[event.user])
         self.recent.append(users.recent_slots(state))
-        users.remember(event, slot)
+        users.remember(event, slot, effect)
 
     def seen(self) -> list[Integers]:
         """What each user had in the end."""
@@ -133,11 +139,14 @@ def _copied(items: Items, unchosen_total: Doubles) -> Items:
     return items._replace(rows=items.rows._replace(**own), trends=counted)
 
 
-def replayed(items: Items, slots: Integers, came: Flags, clock: int) -> Replay:
-    """Count a batch for the trends in order of time, on these items; `came` says which of them came with their event."""
+def replayed(items: Items, slots: Integers, came: Flags, counted: Flags, clock: int) -> Replay:
+    """Count a batch for the trends in order of time, on these items.
+
+    `came` says which of them came with their event, `counted` which events count.
+    """
     trends, rows = items.trends, items.rows
     level, prior = (np.zeros((len(slots), len(trends.rate)), np.float32) for _ in range(2))
-    replay_choices(trends, rows, items.position[slots], came, clock, level, prior)
+    replay_choices(trends, rows, items.position[slots], came, counted, clock, level, prior)
     return Replay(trends, rows, level, prior, clock)
 
 
@@ -146,22 +155,26 @@ def batch_of(
     contexts: Sequence[Sparse],
     slots: Integers,
     times: Doubles,
+    weights: Doubles,
+    counted: Flags,
     users: Integers,
     seen: Sequence[Integers],
     replay: Replay,
 ) -> TrainingBatch:
     """Events in order of time, encoded once: contexts, items, times, user numbers, and what each user had in the end."""
-    positions = items.position[slots]
+    positions, touching = items.position[slots], np.flatnonzero(counted)
+    touched = positions[touching]
     return TrainingBatch(
         offset=_offsets([len(context.column) for context in contexts]),
         x=joined(*contexts),
         position=positions,
         time=times,
+        weight=weights,
         user=users,
         seen_offset=_offsets([len(own) for own in seen]),
         seen=np.concatenate(seen),
-        touch_offset=_offsets(np.bincount(positions, minlength=items.size).tolist()),
-        touch=np.argsort(positions, kind="stable").astype(np.int32),
+        touch_offset=_offsets(np.bincount(touched, minlength=items.size).tolist()),
+        touch=touching[np.argsort(touched, kind="stable")].astype(np.int32),
         level=replay.level,
         prior=replay.prior,
         clock=replay.clock,
@@ -189,7 +202,7 @@ def count_in_order(
     for e, (slot, user) in enumerate(zip(slots.tolist(), batch.user.tolist(), strict=True)):
         if came[e]:
             choices[slot] = 0
-        recent, seen = collected.recent[e], collected.before[user]
+        recent, seen, effect = collected.recent[e], collected.before[user], collected.effects[e]
         if neighbours:
             excluded = batch.seen[batch.seen_offset[user] : batch.seen_offset[user + 1]]
             history = UserHistory(recent, seen.slots(), seen.times())
@@ -198,9 +211,11 @@ def count_in_order(
             for epoch, drawn in enumerate(draws):
                 own = drawn._replace(position=drawn.position + places[epoch][e], time=float(batch.time[e]))
                 found[epoch].add(*_cross_features_before(items, own, position, excluded, history))
-            count_neighbours(items.neighbours, choices, slot, recent)
-        choices[slot] += 1
-        seen.add(slot, most_seen)
+            if effect.trends:
+                count_neighbours(items.neighbours, choices, slot, recent)
+        choices[slot] += bool(effect.trends)
+        if effect.had:
+            seen.add(slot, most_seen)
     return [own.all(len(slots)) for own in found]
 
 

@@ -4,6 +4,7 @@ Everybody is kept packed, in a few dozen bytes, and only those who came lately a
 and nothing else: whoever is packed and unpacked goes on with the same bits.
 """
 
+import json
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -20,10 +21,11 @@ from coldstream.events.clock import Clock
 from coldstream.events.event import Event
 from coldstream.features.encoded_user import EncodedUser
 from coldstream.features.encoder import Encoder
+from coldstream.features.feedback import CHOICE, Feedback
 from coldstream.features.history import Features, LastItemFeatures, RecentHistory
 from coldstream.features.sparse import Sparse
 from coldstream.packed_user import NOTHING, UserParts, check_all, packed, unpacked
-from coldstream.ragged import blobs, joined, joined_texts, texts
+from coldstream.ragged import blobs, joined, joined_texts, packed_document, texts
 from coldstream.user_use import UserUse
 
 MOST_UNPACKED = 10_000
@@ -119,6 +121,8 @@ class UserStates:
         """How many items all users had, as far as it is remembered."""
         self.weight = 0
         """What ids and attributes weigh, in bytes."""
+        self.sessions: dict[str, tuple[str, ...]] = {}
+        """The sessions that were folded into users: they have lines of their own, which go with the user."""
         self.departures = self.epoch = 0
         """How many users went, and since which position of the log that is counted. Neither is saved."""
 
@@ -142,6 +146,14 @@ class UserStates:
         found = None if user is None else self._find(user)
         return nobody() if found is None else found
 
+    def visitor(self, slots: Iterable[int]) -> UserState:
+        """The state of somebody who is not kept and had the items of these slots, the latest at the end."""
+        recent, seen, history = RecentHistory(), Seen(), self._encoder.history
+        for slot in slots:
+            recent = history.after(recent, slot, self._catalogue.last_item_features[slot], None)
+            seen.add(slot, None)
+        return UserState({}, [], recent, seen, self._catalogue.freed)
+
     # What changes
 
     def put(self, user: str, attributes: Mapping[str, Any], features: Features) -> None:
@@ -164,8 +176,40 @@ class UserStates:
         del self._packed[user]
         self.departures += 1
         self._unpacked.pop(user, None)
+        self.sessions.pop(user, None)
         if self.use is not None:
             self.use.forget(user)
+
+    def merge(self, session: str, user: str, clock: Clock) -> None:
+        """Fold what a session did into a user, behind what the user did, and drop the session."""
+        gone, own = self[session], self._find(user)
+        recent, seen = self.past(gone)
+        if own is None:
+            features = self._encoder.describe_user(user, gone.attributes)
+            own = UserState(gone.attributes, features, RecentHistory(), Seen(), 0)
+            self.weight += text_cost(user) + attributes_cost(gone.attributes)
+        before, (history, own.seen) = len(own.seen), self.past(own)
+        for slot in recent.items:
+            history = self._encoder.history.after(history, slot, self._catalogue.last_item_features[slot], recent.time)
+        own.recent = history._replace(last_item=recent.last_item) if recent.items else history
+        for slot, often in zip(seen.slots().tolist(), seen.times().tolist(), strict=True):
+            for _ in range(often):
+                own.seen.add(slot, self._encoder.admissions.bounds.seen)
+        own.as_of = self._catalogue.freed
+        self.seen += len(own.seen) - before
+        sessions = (*self.sessions.get(user, ()), *self.sessions.get(session, ()), session)
+        self.forget(session)
+        self._change(user, own)
+        self.sessions[user] = sessions
+        self.note_put(user, clock)
+
+    def forget_session(self, session: str) -> None:
+        """Forget that a session was folded into anybody."""
+        for user, own in list(self.sessions.items()):
+            if session in own:
+                self.sessions[user] = tuple(one for one in own if one != session)
+                if not self.sessions[user]:
+                    del self.sessions[user]
 
     def note_use(self, user: str, clock: Clock) -> None:
         """An event of a user."""
@@ -211,16 +255,19 @@ class UserStates:
 
         return undo
 
-    def remember(self, event: Event, slot: int) -> None:
-        """An event has happened: it is part of the user's past from now on."""
+    def remember(self, event: Event, slot: int, effect: Feedback = CHOICE) -> None:
+        """An event has happened: it is part of the user's past from now on, as far as its kind counts."""
         state = self._find(event.user)
         if state is None:
             state = UserState({}, self._encoder.describe_user(event.user, {}), RecentHistory(), Seen(), 0)
             self.weight += text_cost(event.user)
         before, (recent, state.seen) = len(state.seen), self.past(state)
-        last_item: LastItemFeatures = self._catalogue.last_item_features[slot]
-        state.recent = self._encoder.history.after(recent, slot, last_item, event.time)
-        state.seen.add(slot, self._encoder.admissions.bounds.seen)
+        if effect.history:
+            last_item: LastItemFeatures = self._catalogue.last_item_features[slot]
+            recent = self._encoder.history.after(recent, slot, last_item, event.time)
+        state.recent = recent
+        if effect.had:
+            state.seen.add(slot, self._encoder.admissions.bounds.seen)
         state.as_of = self._catalogue.freed
         self.seen += len(state.seen) - before
         self._change(event.user, state)
@@ -353,6 +400,8 @@ class UserStates:
         users, users_length = joined([self._packed_now(user) for user in self._packed])
         use = {} if self.use is None else self.use.state(self._packed)
         own: dict[str, NDArray[Any]] = {"id": ids, "id_length": ids_length, "user": users, "user_length": users_length}
+        if self.sessions:
+            own["sessions"] = np.frombuffer(packed_document(self.sessions), np.uint8)
         return own | {f"use.{name}": array for name, array in use.items()}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -364,6 +413,8 @@ class UserStates:
         self._packed = dict(zip(ids, blobs(content, length), strict=True))
         if len(self._packed) < len(ids):
             raise ValueError("a user is there twice")
+        if "sessions" in arrays:
+            self.sessions = {user: tuple(own) for user, own in json.loads(arrays["sessions"].tobytes()).items()}
         if self.use is not None:
             use = {name.removeprefix("use."): array for name, array in arrays.items() if name.startswith("use.")}
             self.use.restore(ids, use)

@@ -49,14 +49,18 @@ class Pair:
             float(theta.w0[0]), theta.w[:COLUMNS].astype(np.float64), theta.V[:COLUMNS].astype(np.float64)
         )
 
-    def learn_kernel(self, context: Mapping[int, float], items: Sequence[Mapping[int, float]], target: float) -> bool:
+    def learn_kernel(
+        self, context: Mapping[int, float], items: Sequence[Mapping[int, float]], target: float, weight: float = 1.0
+    ) -> bool:
         p, x, candidates = self.kernel.parameters, vector(context), candidates_of(items)
         self.at += 1
-        return learn(p.rows, p.optimizer, self.kernel.rule, x, candidates, target, self.at)
+        return learn(p.rows, p.optimizer, self.kernel.rule, x, candidates, target, weight, self.at)
 
-    def learn(self, context: Mapping[int, float], items: Sequence[Mapping[int, float]], target: float = 1.0) -> None:
-        assert self.learn_kernel(context, items, target)
-        self.twin.learn(context, items, target)
+    def learn(
+        self, context: Mapping[int, float], items: Sequence[Mapping[int, float]], target: float = 1.0, weight: float = 1.0
+    ) -> None:
+        assert self.learn_kernel(context, items, target, weight)
+        self.twin.learn(context, items, target, weight)
         # The per-field step is normalised: where a λ-gradient is all rounding error, so is its direction.
         self._faint |= {(g, part) for g, H in self.twin.H.items() for part in (0, 1) if abs(H[part]) < 1e-6}
 

@@ -48,9 +48,16 @@ CONFIGURATIONS = list(
 
 
 @pytest.mark.parametrize(("loss", "optimizer", "regularization", "pairs"), CONFIGURATIONS)
-@given(stream=st.lists(events, min_size=1, max_size=6), seed=st.integers(0, 9), window=st.sampled_from([0.0, 1.0, 3.0]))
+@given(
+    stream=st.lists(events, min_size=1, max_size=6),
+    weights=st.lists(st.sampled_from([1.0, 0.2, 3.0, -1.0, -0.5]), min_size=6, max_size=6),
+    seed=st.integers(0, 9),
+    window=st.sampled_from([0.0, 1.0, 3.0]),
+)
 @settings(max_examples=15)
-def test_learn(loss: str, optimizer: str, regularization: str, pairs: str, stream: list, seed: int, window: float) -> None:
+def test_learn(
+    loss: str, optimizer: str, regularization: str, pairs: str, stream: list, weights: list, seed: int, window: float
+) -> None:
     h = Hyperparameters(
         factors=3,
         loss=loss,
@@ -66,8 +73,8 @@ def test_learn(loss: str, optimizer: str, regularization: str, pairs: str, strea
         penalty_rate=0.001,
     )
     pair = Pair(h, seed)
-    for context, candidates, target in stream:
-        pair.learn(context, candidates, target)
+    for (context, candidates, target), weight in zip(stream, weights, strict=False):
+        pair.learn(context, candidates, target, weight)
     pair.assert_equal()
 
 
@@ -88,12 +95,39 @@ def test_learn_without_intercept_or_weights(intercept: bool, linear: bool, strea
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic", "softmax", "bpr"])
-@given(scores=st.lists(st.floats(-8, 8), min_size=2, max_size=6), target=st.floats(0, 1))
-def test_losses(loss: str, scores: list[float], target: float) -> None:
+@given(
+    scores=st.lists(st.floats(-8, 8), min_size=1, max_size=6),
+    target=st.floats(0, 1),
+    weight=st.sampled_from([1.0, 0.2, 3.0, -1.0, -0.5]),
+)
+def test_losses(loss: str, scores: list[float], target: float, weight: float) -> None:
+    if loss == "bpr" and len(scores) == 1 and weight > 0:
+        return  # a mean over no negatives
     y, g = np.array(scores), np.empty(len(scores))
-    total = losses.gradients(losses.CODES[loss], target, y, g)
-    np.testing.assert_allclose(g, reference.loss_gradient(loss, scores, target), atol=1e-12)
+    total = losses.gradients(losses.CODES[loss], target, weight, y, g)
+    np.testing.assert_allclose(g, reference.loss_gradient(loss, scores, target, weight), atol=1e-12)
     assert total == pytest.approx(g.sum(), abs=1e-12)
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic", "softmax", "bpr"])
+@pytest.mark.parametrize("weight", [1.0, 0.3, -1.0, -2.0])
+def test_the_gradient_of_a_weighted_loss_is_its_slope(loss: str, weight: float) -> None:
+    scores, h = [0.4, -0.9, 1.3, 0.2], 1e-6
+    g = reference.loss_gradient(loss, scores, 0.7, weight)
+    for j in range(len(scores)):
+        up, down = ([y + sign * h * (n == j) for n, y in enumerate(scores)] for sign in (1, -1))
+        slope = (reference.loss(loss, up, 0.7, weight) - reference.loss(loss, down, 0.7, weight)) / (2 * h)
+        assert g[j] == pytest.approx(slope, abs=1e-6)
+
+
+@pytest.mark.parametrize("loss", ["softmax", "bpr"])
+def test_what_speaks_against_an_item_pushes_it_below_the_drawn_ones(loss: str) -> None:
+    y, g = np.array([2.0, 0.5, -1.0]), np.empty(3)
+    losses.gradients(losses.CODES[loss], 1.0, -1.0, y, g)
+    assert g[0] > 0 > max(g[1:])
+    far = np.empty(3)
+    losses.gradients(losses.CODES[loss], 1.0, -1.0, np.array([-9.0, 0.5, -1.0]), far)
+    assert far[0] < 0.01 * g[0], "once it is far below, nothing pushes it further"
 
 
 def test_a_linear_machine_has_no_factors() -> None:
@@ -198,6 +232,6 @@ def test_a_sum_of_squares_that_overflows_is_a_divergence(part: str, regularizati
 )
 def test_no_loss_overflows(loss: str, scores: list[float], expected: list[float]) -> None:
     g = np.empty(len(scores))
-    total = losses.gradients(losses.CODES[loss], 1.0, np.array(scores), g)
+    total = losses.gradients(losses.CODES[loss], 1.0, 1.0, np.array(scores), g)
     np.testing.assert_allclose(g, expected, atol=1e-12)
     assert total == pytest.approx(sum(expected), abs=1e-12)

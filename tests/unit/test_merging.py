@@ -3,10 +3,12 @@
 import math
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coldstream.merging import merged_penalties, merged_rows
+from coldstream.merging import merged_penalties, merged_rows, merged_surprise
+from coldstream.model.renewal import EVENTS, LONG, RENEWED, SHORT
 from coldstream.model.shapes import PAPER, PER_FIELD
 
 POWERS = {"w": 0.5, "V": 0.5, "Gw": 0.0, "GV": 0.0, "Sw": 1.0, "SV": 1.0}
@@ -74,3 +76,13 @@ def test_scales_are_averaged_over_those_who_moved_them(values) -> None:
     given = [np.array([value]) for value in values]
     merged = merged_penalties("penalty_mean_square", before, [*given, before], PER_FIELD)
     np.testing.assert_allclose(merged, [np.mean(values)], rtol=1e-6)
+
+
+def test_the_surprise_of_all_events_moves_the_means_and_one_who_begins_anew_is_enough() -> None:
+    before = np.array([0.0, 100.0, 2.0, 2.5, 0.0])
+    one, other = np.array([1.0, 110.0, 2.1, 2.51, 0.0]), np.array([3.0, 105.0, 2.3, 2.5, 0.0])
+    merged = merged_surprise(before, [one, other])
+    assert merged[[EVENTS, SHORT, LONG, RENEWED]] == pytest.approx([115, 2.4, 2.51, 0])
+    other[[EVENTS, RENEWED]] = [3, 77]
+    assert merged_surprise(before, [one, other])[[EVENTS, RENEWED]].tolist() == [0, 77]
+    assert merged_surprise(before, [other]).tolist() == other.tolist()

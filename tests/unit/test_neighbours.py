@@ -102,7 +102,7 @@ class Counting(RuleBasedStateMachine):
     def count(self, slot: int, past: list[int]) -> None:
         if self.twin.choices[slot] >= 0:
             self.rows = with_room(self.rows, len(past))
-            count_choice(items_of(self.rows, self.choices), slot, np.array(past, np.int32), 0)
+            count_choice(items_of(self.rows, self.choices), slot, np.array(past, np.int32), True, 0)
             self.twin.count(slot, past)
 
     @rule(slot=st.integers(0, SLOTS - 1))
@@ -166,7 +166,7 @@ def test_cross_features_follow_the_definition(chosen: list[int], past: list[int]
     for n, slot in enumerate(chosen):
         before = list(dict.fromkeys(chosen[max(0, n - 4) : n]))
         rows = with_room(rows, len(before))
-        count_choice(items_of(rows, choices), slot, np.array(before, np.int32), n)
+        count_choice(items_of(rows, choices), slot, np.array(before, np.int32), True, n)
         twin.count(slot, before)
     items = items_of(rows, choices)
     history = UserHistory(np.array(past, np.int32), np.array(had, np.int32), np.array(times, np.int32))

@@ -12,10 +12,10 @@ from coldstream import Event, Recommender, Schema
 
 def test_the_list() -> None:
     assert sorted(coldstream.__all__) == [
-        "Again", "Availability", "Bounds", "Categories", "Category", "ColdstreamError", "Diverged", "Event", "Explanation",
-        "FactorizationMachine", "Follows", "Hyperparameters", "Id", "InvalidInput", "InvalidSchema", "InvalidSnapshot",
-        "LastAttribute", "LastItem", "LastItems", "LastTimePart", "Number", "Rank", "Recommendation", "Recommender",
-        "Schema", "Term", "TimePart", "Together", "Trend", "UnknownId",
+        "Again", "Availability", "Boost", "Bounds", "Categories", "Category", "ColdstreamError", "Diverged", "Event",
+        "Explanation", "FactorizationMachine", "Feedback", "Follows", "Hyperparameters", "Id", "Image", "InvalidInput",
+        "InvalidSchema", "InvalidSnapshot", "LastAttribute", "LastItem", "LastItems", "LastTimePart", "Number", "Rank",
+        "Recommendation", "Recommender", "Rules", "Schema", "Term", "TimePart", "Title", "Together", "Trend", "UnknownId",
     ]  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from coldstream.arrays import Doubles, Longs
 from coldstream.baselines.user_past import UserPast
 from coldstream.errors import UnknownId, shown
 from coldstream.events.event import Event
+from coldstream.features.feedback import CHOICE, Feedback, effect_of
 from coldstream.scoring.ranking import Rank
 
 _NOBODY = UserPast()
@@ -36,17 +37,23 @@ class BatchScorer(Scorer, Protocol):
 
 
 class Baseline:
-    """A recommender that knows ids and choices, and nothing of attributes, context or time."""
+    """A recommender that knows ids and choices, and nothing of attributes, context or time.
 
-    def __init__(self, scorer: Scorer, repeats: bool) -> None:
+    Of kinds of feedback it knows which count as choices, and which as had; one choice is as good as another.
+    """
+
+    def __init__(self, scorer: Scorer, repeats: bool, feedback: Sequence[Feedback] = ()) -> None:
         self._scorer = scorer
         self._repeats = repeats
+        self._feedback = feedback
         self._ids: list[str] = []
         self._numbers: dict[str, int] = {}
         self._pasts: dict[str, UserPast] = {}
+        self._had: dict[str, UserPast] = {}  # the same, unless some kinds count as one and not as the other
 
     def add_user(self, user: str, attributes: Mapping[str, Any]) -> None:  # noqa: ARG002
-        self._pasts.setdefault(user, UserPast())
+        past = self._pasts.setdefault(user, UserPast())
+        self._had.setdefault(user, UserPast() if self._feedback else past)
 
     def add_item(self, item: str, attributes: Mapping[str, Any]) -> None:  # noqa: ARG002
         if item not in self._numbers:
@@ -55,6 +62,10 @@ class Baseline:
             self._ids.append(item)
 
     def train(self, events: Sequence[Event]) -> None:
+        if self._feedback:
+            for event in events:
+                self.learn(event)
+            return
         choices = [self._looked_up(event) for event in events]
         if isinstance(self._scorer, BatchScorer):
             for past, item in choices:
@@ -68,7 +79,7 @@ class Baseline:
         past = self._pasts.get(user, _NOBODY)
         scores = self._scorer.scores(past)
         allowed = np.ones(len(scores), np.bool_)
-        allowed[self._left_out(past)] = False
+        allowed[self._left_out(user)] = False
         candidates = np.flatnonzero(allowed)
         return [self._ids[number] for number in candidates[_best(scores[candidates], n)].tolist()]
 
@@ -77,21 +88,26 @@ class Baseline:
         past = self._pasts.get(user, _NOBODY)
         scores = self._scorer.scores(past)
         own = scores[number]
-        left_out = self._left_out(past)
+        left_out = self._left_out(user)
         others_left_out = scores[left_out[left_out != number]]
         better = np.count_nonzero(scores > own) - np.count_nonzero(others_left_out > own)
         equal = np.count_nonzero(scores == own) - np.count_nonzero(others_left_out == own)
         return Rank(float(better + 0.5 * (equal - 1)), len(scores) - len(others_left_out))
 
     def learn(self, event: Event) -> None:
-        self._learn(*self._looked_up(event))
+        past, item = self._looked_up(event)
+        effect = effect_of(self._feedback, event.kind) if self._feedback else CHOICE
+        if effect.trends:
+            self._learn(past, item)
+        if self._feedback and effect.had:
+            self._had[event.user].append(item)
 
     def _learn(self, past: UserPast, item: int) -> None:
         self._scorer.learn(past, item)
         past.append(item)
 
-    def _left_out(self, past: UserPast) -> Longs:
-        return _NOBODY.distinct if self._repeats else past.distinct
+    def _left_out(self, user: str) -> Longs:
+        return _NOBODY.distinct if self._repeats else self._had.get(user, _NOBODY).distinct
 
     def _looked_up(self, event: Event) -> tuple[UserPast, int]:
         if event.user not in self._pasts:

@@ -39,6 +39,10 @@ class DecayedPopularity:
         self._highest = max(self._highest, float(self._levels[item]))
         self._events += 1
 
+    def pass_by(self) -> None:
+        """An event has happened that is no choice."""
+        self._events += 1
+
     def forget(self, item: int) -> None:
         """The item is another one from now on."""
         self._levels[item] = NEVER

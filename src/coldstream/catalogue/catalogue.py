@@ -1,6 +1,6 @@
 """The items there are, and what they bring."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -8,47 +8,37 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coldstream.arrays import Flags, Integers, Longs, checked_columns, copies, frozen, grown, write_back
+from coldstream.catalogue.admitted_item import AdmittedItem, Layout, kinds_of
 from coldstream.catalogue.combinations import EMPTY, CombinationTable
-from coldstream.catalogue.cross_features import cross_features
+from coldstream.catalogue.conditions import AnyOf, NumberColumns, Within, having
+from coldstream.catalogue.item_features import features_of
+from coldstream.catalogue.item_rows import (
+    TRENDS_IN_COMMON,
+    described_rows,
+    restore_combinations,
+    restore_rows,
+    restore_trends,
+    saved_rows,
+)
 from coldstream.catalogue.learning import count_choice
 from coldstream.catalogue.neighbours import restored, take_out, with_room, with_slots
 from coldstream.catalogue.neighbours import state as neighbours_state
 from coldstream.catalogue.scan_order import ScanOrder
 from coldstream.catalogue.shapes import Items, Neighbours, ScanRows, Trends, UserHistory
 from coldstream.catalogue.slot_table import Place, SlotTable
-from coldstream.catalogue.trends import enter, enter_all, leave, value_at
+from coldstream.catalogue.trends import enter, enter_all, leave
 from coldstream.catalogue.windows import WindowTable
 from coldstream.costs import attributes_cost, text_cost
-from coldstream.events.availability import ALWAYS, Availability
+from coldstream.events.availability import Availability
 from coldstream.features.encoder import ItemAttribute
 from coldstream.features.history import LastItemFeatures
 from coldstream.features.sparse import Sparse
-from coldstream.model.compiled import kernel, unchecked_entry
+from coldstream.model.compiled import unchecked_entry
 
 _count_choice, _enter = unchecked_entry(count_choice), unchecked_entry(enter)
 
 
 _NO_ATTRIBUTES: Mapping[str, Any] = MappingProxyType({})
-
-
-class Layout(NamedTuple):
-    """The numbers of an item's attribute fields, by how a scan reads them."""
-
-    categories: tuple[int, ...]
-    """Those whose values are categories: one number of a combination per item."""
-    numbers: tuple[int, ...]
-    """Those whose values are plain numbers: one number per item."""
-
-
-class AdmittedItem(NamedTuple):
-    """An item whose features have columns."""
-
-    item: str
-    id_column: int
-    fields: Sequence[ItemAttribute]
-    attributes: Mapping[str, Any]
-    last_item_features: LastItemFeatures
-    availability: Availability = ALWAYS
 
 
 class Savepoint(NamedTuple):
@@ -80,11 +70,14 @@ class Catalogue:
         self._combinations = CombinationTable()
         self._order = ScanOrder(len(layout.categories), len(layout.numbers), len(trends.rate))
         self._layout = layout
-        self._field_kinds = _kinds(layout)
+        self._field_kinds = kinds_of(layout)
         self._choices, self._registered_at = np.zeros(0, np.int32), np.zeros(0, np.int64)
         self._marked = np.zeros(0, np.uint8)
         self._number_column = np.full(len(layout.numbers), -1, np.int32)
         self._trends, self._neighbours = trends, neighbours
+        self._numbers = NumberColumns()
+        self.masks: dict[str, tuple[Any, Flags]] = {}
+        """What filters have refused, with what it was made of; whoever filters keeps it here."""
         self.windows = WindowTable()
         """When items may be recommended."""
         self.has_neighbours = bool((neighbours.column >= 0).any())
@@ -176,25 +169,13 @@ class Catalogue:
         slots = np.array([self._come(one.item) for one in items], np.int32)
         first = self._order.append_all(slots, id_columns)
         rows, last = self._order.rows, first + count
-        combination = [[EMPTY] * count for _ in self._layout.categories]
-        number = [[0.0] * count for _ in self._layout.numbers]
-        kinds, table, number_column = self._field_kinds, self._combinations, self._number_column.tolist()
-        for at, one in enumerate(items):
-            for own in one.fields:
-                is_number, place = kinds[own.field]
-                assert own.entries is not None, "its features were admitted"
-                if is_number:
-                    number_column[place], number[place][at] = own.entries[0]
-                else:
-                    own.combination = combination[place][at] = table.take_again(own.combination, own.entries)
+        described = described_rows(items, self._field_kinds, self._combinations, self._number_column)
+        for own, values in zip((rows.combination, rows.number), described, strict=True):
+            own[:, first:last] = values
         for slot, one in zip(slots.tolist(), items, strict=True):
             self.attributes[slot], self.last_item_features[slot] = one.attributes, one.last_item_features
+            self._numbers.put(slot, one.attributes)
             self.weight += attributes_cost(one.attributes)
-        self._number_column[:] = number_column
-        for place, numbers in enumerate(combination):
-            rows.combination[place, first:last] = numbers
-        for place, values in enumerate(number):
-            rows.number[place, first:last] = values
         self._choices[slots], self._registered_at[slots] = 0, np.arange(self.arrivals, self.arrivals + count)
         self._live.update(one.item for one in items)
         self.arrivals += count
@@ -221,6 +202,7 @@ class Catalogue:
             _enter(self._trends, order.rows, position, clock)
         self.weight += attributes_cost(attributes) - attributes_cost(self.attributes[slot])
         self.attributes[slot], self.last_item_features[slot] = attributes, last_item_features
+        self._numbers.put(slot, attributes)
         self._describe(position, fields)
         self.changes += 1
         self._items = None
@@ -281,7 +263,7 @@ class Catalogue:
         rows: list[NDArray[Any]] = [own[..., :live].copy() for own in self._order.rows]
         position = self._order.position.copy()
         counts, live_ids = copies(self, ("_choices", "_registered_at"), slots), set(self._live)
-        trends = copies(self._trends, ("unchosen_total", "newcomers", "prior"))
+        trends = copies(self._trends, TRENDS_IN_COMMON)
         arrays = [name for name, own in self._neighbours._asdict().items() if isinstance(own, np.ndarray)]
         copied: dict[str, Any] = copies(self._neighbours, arrays)
         neighbours = self._neighbours._replace(**copied)
@@ -316,7 +298,7 @@ class Catalogue:
         self._order.add_fields(len(layout.categories), len(layout.numbers))
         added = len(layout.numbers) - len(self._number_column)
         self._number_column = np.concatenate([self._number_column, np.full(added, -1, np.int32)])
-        self._layout, self._field_kinds = layout, _kinds(layout)
+        self._layout, self._field_kinds = layout, kinds_of(layout)
         self.changes += 1
         self._items = None
 
@@ -325,10 +307,10 @@ class Catalogue:
         for slot in self.live().tolist():
             self.last_item_features[slot] = features(self.ids[slot], self.attributes[slot])
 
-    def count(self, slot: int, recent: Integers, clock: int) -> None:
-        """An item was chosen, now and after these."""
+    def count(self, slot: int, recent: Integers, counted: bool, clock: int) -> None:
+        """An item was chosen, now and after these; it is counted, or else passed by."""
         self.make_room(len(recent))
-        _count_choice(self.items, slot, recent, clock)
+        _count_choice(self.items, slot, recent, counted, clock)
 
     def make_room(self, recent: int) -> None:
         """Room to count choices after so many others in all."""
@@ -365,17 +347,8 @@ class Catalogue:
 
     def features(self, slot: int, clock: int, history: UserHistory) -> Sparse:
         """All features of an item: its id, its attributes, its trends at this clock, and its cross features."""
-        items, position = self.items, int(self._order.position[slot])
-        own = self.shared_features(position)
-        id_column = int(items.rows.id_column[position])
-        if id_column >= 0:
-            own = [(id_column, 1.0), *own]
-        own += zip(items.trends.column.tolist(), _trend_values(items, position, clock).tolist(), strict=True)
-        crossed = cross_features(items, history, np.array([slot], np.int32))[0]
-        own += zip(items.neighbours.column.tolist(), crossed.tolist(), strict=True)
-        shown = [(column, value) for column, value in own if column >= 0 and value != 0.0]
-        columns, values = [column for column, _ in shown], [value for _, value in shown]
-        return Sparse(np.array(columns, np.int32), np.array(values, np.float32))
+        position = int(self._order.position[slot])
+        return features_of(self.items, slot, self.shared_features(position), clock, history)
 
     def shared_features(self, position: int) -> list[tuple[int, float]]:
         """(column, value) of everything that the attributes of an item bring."""
@@ -407,20 +380,17 @@ class Catalogue:
         for column in columns:
             del self._combinations.unheld[column]
 
-    def holding(self, wanted: Mapping[int, Collection[int]]) -> Flags:
-        """Per slot, whether the item is live and has, in every field of categories that is given, any of its columns."""
-        held = np.zeros(len(self.ids), np.uint8)
-        # A column belongs to one field, and so does a combination: one look at all of them serves every field.
-        some = np.zeros(self._combinations.view().size, np.bool_)
-        some[self._combinations.holding({column for columns in wanted.values() for column in columns})] = True
-        positions = np.arange(len(self))
-        for field in wanted:
-            is_number, place = self._field_kinds[field]
-            if is_number:
-                raise ValueError(f"field {field} has no categories")
-            positions = positions[some[self._order.rows.combination[place, positions]]]
-        held[self.live()[positions]] = 1
-        return held
+    def refused(self, wanted: Iterable[AnyOf], ranges: Iterable[Within]) -> Flags:
+        """Per slot, whether the item is not live, or does not meet all of these."""
+        combination, live = self._order.rows.combination[:, : len(self)], self.live()
+        places = {field: place for field, (is_number, place) in self._field_kinds.items() if not is_number}
+        passing = having(wanted, self._combinations, combination, places)
+        for name, least, most in ranges:
+            numbers = self._numbers.of(name, self.attributes)[live]
+            passing &= (numbers >= least) & (numbers <= most)  # what has no number is NaN, and in no range
+        refused = np.ones(len(self.ids), np.uint8)
+        refused[live[passing]] = 0
+        return refused
 
     def pairs(self) -> int:
         """How many neighbours all items have together."""
@@ -431,7 +401,6 @@ class Catalogue:
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """What JSON holds and what arrays hold of the catalogue."""
         slots, live, rows = len(self.ids), len(self), self._order.rows
-        lengths, entries = self._combinations.state()
         document = {
             "ids": list(self.ids),
             "freed": self.freed,
@@ -441,17 +410,11 @@ class Catalogue:
             "out_of_order": self._order.out_of_order,
         }
         return document, {
-            **{name: own[..., :live].copy() for name, own in rows._asdict().items()},
-            "combination_length": lengths,
-            "combination_column": entries.column,
-            "combination_value": entries.value,
-            "number_column": self._number_column.copy(),
+            **saved_rows(rows, live, self._combinations, self._number_column),
             **self._table.state(),
             "choices": self._choices[:slots].copy(),
             "registered_at": self._registered_at[:slots].copy(),
-            "unchosen_total": self._trends.unchosen_total.copy(),
-            "newcomers": self._trends.newcomers.copy(),
-            "prior": self._trends.prior.copy(),
+            **copies(self._trends, TRENDS_IN_COMMON),
             **neighbours_state(self._neighbours, slots),
         }
 
@@ -469,54 +432,20 @@ class Catalogue:
         self._make_room_for_slots(slots)
         self.weight += sum(map(text_cost, ids))
         checked_columns("id_column", arrays["id_column"], 0 if has_ids else -1, columns if has_ids else 0)
-        self._restore_combinations(columns, arrays)
+        restore_combinations(self._combinations, self._number_column, columns, arrays)
         order.make_room(live)
-        for name, own in order.rows._asdict().items():
-            source = arrays[name]
-            finite = np.isfinite(source) | (np.isneginf(source) if name == "level" else False)
-            if source.dtype != own.dtype or source.shape != (*own.shape[:-1], live) or not finite.all():
-                raise ValueError(f"{name} has type {source.dtype} and shape {source.shape}, or is not finite")
-            own[..., :live] = source
-        order.count, order.out_of_order = live, document["out_of_order"]
         order.position = np.full(len(self._choices), -1, np.int32)
-        order.position[slot] = np.arange(live, dtype=np.int32)
-        choices = checked_columns("choices", arrays["choices"], -1, 2**31 - 1)
-        alive, registered_at = order.position[:slots] >= 0, arrays["registered_at"]
-        unchosen = order.rows.unchosen[:live] > 0
-        fit = len(np.unique(slot)) == live and len(choices) == slots and registered_at.dtype == np.int64
-        fit = fit and registered_at.shape == (slots,) and bool(((choices >= 0) == alive).all())
-        fit = fit and bool(((choices[slot] == 0) == unchosen).all())
-        fit = fit and bool(np.isneginf(order.rows.level[:, :live][:, unchosen]).all())
-        if not fit:
-            raise ValueError("the arrays of the catalogue do not fit together")
+        choices, registered_at = restore_rows(order, slot, slots, document["out_of_order"], arrays)
         self._choices[:slots], self._registered_at[:slots] = choices, registered_at
         self._live = {self.ids[number] for number in slot.tolist()}
         self.attributes = [{name: frozen(raw) for name, raw in a.items()} for a in document["attributes"]]
         self.last_item_features = [tuple((field, v, weight) for field, v, weight in note) for note in document["notes"]]
         self.weight += sum(map(attributes_cost, self.attributes))
         self.arrivals = document["arrivals"]
-        for name in ("unchosen_total", "newcomers", "prior"):
-            source, own = arrays[name], getattr(self._trends, name)
-            if source.dtype != own.dtype or source.shape != own.shape or not np.isfinite(source).all():
-                raise ValueError(f"{name} has type {source.dtype} and shape {source.shape}, or is not finite")
-            own[:] = source
+        restore_trends(self._trends, arrays)
         self._neighbours = restored(self._neighbours, slots, slot, arrays)
         self.changes += 1
         self._items = None
-
-    def _restore_combinations(self, columns: int, arrays: Mapping[str, NDArray[Any]]) -> None:
-        lengths = checked_columns("combination_length", arrays["combination_length"], 0, 2**31 - 1)
-        column = checked_columns("combination_column", arrays["combination_column"], 0, columns)
-        value, held = arrays["combination_value"], arrays["combination"]
-        if value.dtype != np.float32 or value.shape != column.shape or not np.isfinite(value).all():
-            raise ValueError("combination_value is not finite, or not as long as combination_column")
-        checked_columns("combination", held.reshape(-1), 0, max(len(lengths), 1))
-        self._combinations.restore(lengths, Sparse(column, value), held.reshape(-1))
-        number_column = checked_columns("number_column", arrays["number_column"], -1, columns)
-        unknown = number_column < 0
-        if len(number_column) != len(self._number_column) or arrays["number"][unknown].any():
-            raise ValueError("an item has a number without a column")
-        self._number_column[:] = number_column
 
     def _come(self, item: str) -> int:
         """The slot of an item that is not live."""
@@ -536,17 +465,3 @@ class Catalogue:
             self._marked = grown(self._marked, slots)
             self._order.position = grown(self._order.position, slots, -1)
             self._neighbours = with_slots(self._neighbours, len(self._choices))
-
-
-def _kinds(layout: Layout) -> dict[int, tuple[bool, int]]:
-    """By field number: whether it is a plain number, and its place among its like."""
-    categories = {field: (False, place) for place, field in enumerate(layout.categories)}
-    return categories | {field: (True, place) for place, field in enumerate(layout.numbers)}
-
-
-@kernel
-def _trend_values(items: Items, position: int, clock: int) -> NDArray[np.float32]:
-    values = np.empty(len(items.trends.rate), np.float32)
-    for h in range(len(values)):
-        values[h] = value_at(items.trends, items.rows, position, h, clock)
-    return values

@@ -9,7 +9,7 @@ from coldstream.catalogue.cross_features import CROSS_FEATURES, features_of, tal
 from coldstream.catalogue.negative_sampling import NegativeDraw, draw
 from coldstream.catalogue.neighbours import count_neighbours
 from coldstream.catalogue.shapes import Items, UserHistory
-from coldstream.catalogue.trends import count_trend, trend_value, value_at
+from coldstream.catalogue.trends import count_trend, pass_by, trend_value, value_at
 from coldstream.features.sparse import Sparse
 from coldstream.model.compiled import inlined, kernel
 from coldstream.model.kernels import learn
@@ -26,6 +26,8 @@ class EventBatch(NamedTuple):
     slot: Integers  # (n,): the items chosen
     position: Longs  # (n,): in the log
     time: Doubles  # (n,): of each, or of the stream before it
+    weight: Doubles  # (n,): what their losses are multiplied with; below 0 they speak against their items
+    counted: Flags  # (n,): whether they count in trends and neighbours
     recent_offset: Longs  # (n + 1,)
     recent: Integers
     seen_start: Longs  # (n,): what a user has seen grows from event to event, so that one piece serves all of them
@@ -42,10 +44,11 @@ class TrainingBatch(NamedTuple):
     x: Sparse
     position: Integers  # (n,): of the items chosen, in the scan
     time: Doubles  # (n,): of each, or of the stream before it
+    weight: Doubles  # (n,): as in `EventBatch`
     user: Integers  # (n,)
     seen_offset: Longs  # (users + 1,)
     seen: Integers
-    touch_offset: Longs  # (L + 1,): the events of each position, in order …
+    touch_offset: Longs  # (L + 1,): the counted events of each position, in order …
     touch: Integers
     level: Floats  # (n, H): … and its trend levels right after each
     prior: Floats  # (n, H): the level of a newcomer right before each event
@@ -128,9 +131,31 @@ def _learn_one(
     x: Sparse,
     slot: int,
     history: UserHistory,
+    weight: float,
+    counted: bool,
     clock: int,
 ) -> bool:
     """Contrast what happened with drawn negatives and learn, then count it. False, and nothing changed, if it diverged."""
+    if weight != 0.0 and not _contrasted(rows, state, rule, items, drawn, x, slot, history, weight, clock):
+        return False
+    _count_one(items, slot, history.recent, counted, clock)
+    return True
+
+
+@inlined
+def _contrasted(
+    rows: Rows,
+    state: OptimizerState,
+    rule: UpdateRule,
+    items: Items,
+    drawn: NegativeDraw,
+    x: Sparse,
+    slot: int,
+    history: UserHistory,
+    weight: float,
+    clock: int,
+) -> bool:
+    """Contrast what happened with drawn negatives and learn. False, and nothing changed, if it diverged."""
     positions = np.empty(drawn.negatives + 1, np.int32)
     positive = items.position[slot]
     found = draw(items, drawn, positive, history.seen, positions)
@@ -150,15 +175,18 @@ def _learn_one(
     candidates = _gather(items, positions, found, trend, cross)
     for n in range(len(candidates.x.column)):
         prefetch(state.place, candidates.x.column[n], 1)
-    if not learn(rows, state, rule, x, candidates, 1.0, drawn.position):
+    if not learn(rows, state, rule, x, candidates, 1.0, weight, drawn.position):
         return False
-    notice(state, rule, drawn.position)
-    _count_one(items, slot, history.recent, clock)
+    if weight > 0.0:
+        notice(state, rule, drawn.position)
     return True
 
 
 @inlined
-def _count_one(items: Items, slot: int, recent: Integers, clock: int) -> None:
+def _count_one(items: Items, slot: int, recent: Integers, counted: bool, clock: int) -> None:
+    if not counted:
+        pass_by(items.trends)
+        return
     count_trend(items.trends, items.rows, items.position[slot], clock)
     if items.neighbours.column.max() >= 0:
         count_neighbours(items.neighbours, items.choices, slot, recent)
@@ -166,9 +194,9 @@ def _count_one(items: Items, slot: int, recent: Integers, clock: int) -> None:
 
 
 @kernel
-def count_choice(items: Items, slot: int, recent: Integers, clock: int) -> None:
-    """An item was chosen, now and after these: its trends, its neighbours and its choices count it."""
-    _count_one(items, slot, recent, clock)
+def count_choice(items: Items, slot: int, recent: Integers, counted: bool, clock: int) -> None:
+    """An item was chosen, now and after these: its trends, its neighbours and its choices count it, where it is counted."""
+    _count_one(items, slot, recent, counted, clock)
 
 
 @kernel
@@ -181,10 +209,12 @@ def learn_event(
     x: Sparse,
     slot: int,
     history: UserHistory,
+    weight: float,
+    counted: bool,
     clock: int,
 ) -> bool:
     """One event. False, and nothing changed, if the update diverged."""
-    return _learn_one(rows, state, rule, items, drawn, x, slot, history, clock)
+    return _learn_one(rows, state, rule, items, drawn, x, slot, history, weight, counted, clock)
 
 
 @kernel
@@ -202,14 +232,15 @@ def learn_events(
     for e in range(first, len(batch.slot)):
         recent = batch.recent[batch.recent_offset[e] : batch.recent_offset[e + 1]]
         if not batch.learned[e]:
-            _count_one(items, batch.slot[e], recent, clock + e)
+            _count_one(items, batch.slot[e], recent, batch.counted[e] > 0, clock + e)
             continue
         start, stop = batch.offset[e], batch.offset[e + 1]
         x = Sparse(batch.x.column[start:stop], batch.x.value[start:stop])
         start, stop = batch.seen_start[e], batch.seen_stop[e]
         history = UserHistory(recent, batch.seen[start:stop], batch.times[start:stop])
         own = NegativeDraw(drawn.key, batch.position[e], drawn.negatives, drawn.exclude_seen, batch.time[e])
-        if not _learn_one(rows, state, rule, items, own, x, batch.slot[e], history, clock + e):
+        weight, counted = batch.weight[e], batch.counted[e] > 0
+        if not _learn_one(rows, state, rule, items, own, x, batch.slot[e], history, weight, counted, clock + e):
             return e
     return len(batch.slot)
 
@@ -265,8 +296,10 @@ def learn_epoch(
                 cross[cross_features.candidate[n], h] = cross_features.value[n, h]
         start, stop = batch.offset[e], batch.offset[e + 1]
         x = Sparse(batch.x.column[start:stop], batch.x.value[start:stop])
-        if not learn(rows, state, rule, x, _gather(items, positions, found, trend, cross), 1.0, own.position):
-            return place
+        if batch.weight[e] != 0.0:
+            candidates = _gather(items, positions, found, trend, cross)
+            if not learn(rows, state, rule, x, candidates, 1.0, batch.weight[e], own.position):
+                return place
     return -1
 
 

@@ -70,16 +70,28 @@ def leave(trends: Trends, rows: ScanRows, position: int, clock: int) -> None:
         trends.unchosen_total[0] = max(trends.unchosen_total[0] - faded, 0.0)
 
 
-@kernel
-def count_trend(trends: Trends, rows: ScanRows, position: int, clock: int) -> None:
-    """Count one more choice of an item, at every half-life. One call per event: whatever fades, fades by one event."""
-    first = float(rows.unchosen[position])
+@inlined
+def _note_newcomers(trends: Trends, first: float) -> None:
+    """An event has happened, which chose a newcomer, 1, or did not, 0."""
     for h in range(len(trends.rate)):
         rate = np.float64(trends.rate[h])
         trends.newcomers[0, h] = math.exp(-rate) * trends.newcomers[0, h] + first
         trends.newcomers[1, h] = math.exp(-rate) * trends.newcomers[1, h] + trends.unchosen_total[0]
         pace = trends.newcomers[0, h] / (trends.newcomers[1, h] + 1.0)  # at first as if one had gone unchosen
         trends.prior[h] = math.log(max(pace / rate, EPSILON)) - _LOG_EPSILON
+
+
+@kernel
+def pass_by(trends: Trends) -> None:
+    """An event has happened that is no choice: whatever fades, fades by one event."""
+    _note_newcomers(trends, 0.0)
+    trends.unchosen_total[0] *= math.exp(-trends.prior_decay)
+
+
+@kernel
+def count_trend(trends: Trends, rows: ScanRows, position: int, clock: int) -> None:
+    """Count one more choice of an item, at every half-life. One call per event: whatever fades, fades by one event."""
+    _note_newcomers(trends, float(rows.unchosen[position]))
     leave(trends, rows, position, clock)
     trends.unchosen_total[0] *= math.exp(-trends.prior_decay)
     elapsed = np.float32(clock - rows.counted_at[position])
@@ -91,18 +103,28 @@ def count_trend(trends: Trends, rows: ScanRows, position: int, clock: int) -> No
 
 @kernel
 def replay_choices(
-    trends: Trends, rows: ScanRows, position: Integers, came: Flags, clock: int, level: Floats, prior: Floats
+    trends: Trends,
+    rows: ScanRows,
+    position: Integers,
+    came: Flags,
+    counted: Flags,
+    clock: int,
+    level: Floats,
+    prior: Floats,
 ) -> None:
     """Count the events of a batch in order: the prior before each, and the item's levels after it.
 
-    Where an item came with an event, it is entered then.
+    Where an item came with an event, it is entered then. Those that are not counted are no choices.
     """
     for e in range(len(position)):
         if came[e]:
             enter(trends, rows, position[e], clock + e)
         for h in range(level.shape[1]):
             prior[e, h] = trends.prior[h]
-        count_trend(trends, rows, position[e], clock + e)
+        if counted[e]:
+            count_trend(trends, rows, position[e], clock + e)
+        else:
+            pass_by(trends)
         for h in range(level.shape[1]):
             level[e, h] = rows.level[h, position[e]]
 

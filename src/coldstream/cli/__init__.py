@@ -1,4 +1,4 @@
-"""The command line: `coldstream demo | serve | verify | backup | restore | keys | datasets | evaluate | paper | tune`."""
+"""The command line: `coldstream COMMAND`, one of those in the list below."""
 
 import argparse
 import importlib
@@ -19,6 +19,8 @@ class Command(NamedTuple):
 
     extra: str
     summary: str
+    module: str = ""
+    """Where it is, if not in a module of its name."""
 
 
 COMMANDS: Mapping[str, Command] = {
@@ -27,6 +29,8 @@ COMMANDS: Mapping[str, Command] = {
     "verify": Command("service", "replay a service's log and compare it with its snapshots"),
     "backup": Command("service", "one file with all that a service holds, while it runs"),
     "restore": Command("service", "make a store from such a file"),
+    "import": Command("evaluation", "events, items and users from files into a running service", "import_files"),
+    "export": Command("evaluation,service", "events, items and users of a service as Parquet or JSON-lines", "export_files"),
     "keys": Command("service", "the API keys of the service: add one, list them, remove one"),
     "datasets": Command("evaluation", "the data sets known by name: list them, find them, fetch them"),
     "evaluate": Command("evaluation", "any methods on any stream: test, then learn"),
@@ -62,7 +66,7 @@ def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
             commands.add_parser(other, help=command.summary)
         return parser
     try:
-        importlib.import_module(f"coldstream.cli.{name}").add_to(commands)
+        importlib.import_module(f"coldstream.cli.{COMMANDS[name].module or name}").add_to(commands)
     except ModuleNotFoundError as error:
         message = f"{error.name} is not installed; `coldstream {name}` needs it"
         raise ColdstreamError(f"{message}: pip install 'coldstream[{COMMANDS[name].extra}]'") from error

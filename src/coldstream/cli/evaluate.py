@@ -52,6 +52,7 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "--untested", action="store_true", help="use only the first 30 %%, which are not tested: to choose by"
     )
+    parser.add_argument("--target", metavar="KIND", help="test events of this kind only; others are learned (what was had)")
     add_jobs(parser)
     add_engine(parser)
     add_learners(parser)
@@ -87,7 +88,7 @@ def evaluated(source: Source, methods: list[str], args: argparse.Namespace) -> S
     say_notes(workload, revealing)
     settings = experiment(source.name if isinstance(source, Known) else "")
     top, window = args.top or settings.top, args.window or settings.window
-    jobs = [Job(source, method, seed, top, args.untested) for method in methods for seed in range(args.seeds)]
+    jobs = [Job(source, method, seed, top, args.untested, args.target) for method in methods for seed in range(args.seeds)]
     check(jobs)
     with engine_of(args) as engine, trials_bar(stream.name, len(distinct(jobs)) * len(stream.events)) as bar:
         ran = attempt_all(jobs, engine.processes, bar, engine.run, engine.spread)

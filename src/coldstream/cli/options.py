@@ -25,7 +25,7 @@ def add_stream(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="ROLE=NAME",
-        help="what the files call user, item or time: user=user_id",
+        help="what the files call user, item or time, or which column has the kind of events: user=user_id",
     )
     own.add_argument("--ignore", action="append", default=[], metavar="NAME", help="a column that is not to be read")
     own.add_argument("--list", action="append", default=[], metavar="NAME", help='a column of lists, separated by "|"')
@@ -59,7 +59,7 @@ def source_of(args: argparse.Namespace) -> Source:
         args.users,
         args.items,
         args.schema,
-        tuple(map(_role, args.column)),
+        tuple(map(role_of, args.column)),
         tuple(args.ignore),
         tuple(args.list),
         None if args.at_least is None else _threshold(args.at_least),
@@ -85,7 +85,8 @@ def _pair(option: str, given: str) -> tuple[str, str]:
     return name, value
 
 
-def _role(given: str) -> tuple[str, str]:
+def role_of(given: str) -> tuple[str, str]:
+    """What a column is, and what the files call it."""
     role, name = _pair("--column", given)
     if role not in ROLES:
         raise InvalidInput(f"--column must be {', '.join(f'{known}=NAME' for known in ROLES)}, got {given!r}")

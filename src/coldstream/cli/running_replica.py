@@ -6,11 +6,9 @@ from http.client import HTTPException
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+from coldstream.cli.service_client import KEY
 from coldstream.errors import InvalidInput, Unavailable
 from coldstream.runtime.verification import Held
-
-KEY = "COLDSTREAM_KEY"
-"""The variable with the key: others can see the flags of a process."""
 
 LONGEST = 600.0
 """Seconds that it may take."""

@@ -6,7 +6,8 @@ import sys
 from contextlib import closing
 from typing import Any
 
-from coldstream.cli.running_replica import KEY, held_by
+from coldstream.cli.running_replica import held_by
+from coldstream.cli.service_client import KEY
 from coldstream.cli.store_address import add_store, store_of
 from coldstream.errors import StoreDamaged
 from coldstream.runtime.verification import Verdict, verified

@@ -10,6 +10,7 @@ import msgspec
 from coldstream.client.errors import ServiceError, ServiceUnavailable
 from coldstream.client.retries import TRANSIENT
 from coldstream.service import messages as m
+from coldstream.service import recommend_messages as r
 from coldstream.service.health_messages import Health
 
 One = TypeVar("One", bound=msgspec.Struct)
@@ -45,14 +46,14 @@ class Call(NamedTuple):
         return kind if self.after is None else {**kind, "coldstream-after": str(self.after)}
 
 
-def recommend(request: m.RecommendRequest) -> Call:
+def recommend(request: r.RecommendRequest) -> Call:
     """The best items for a user."""
-    return Call("POST", "/recommend", m.RecommendResponse, _checked(m.RecommendRequest, request))
+    return Call("POST", "/recommend", r.RecommendResponse, _checked(r.RecommendRequest, request))
 
 
-def explain(request: m.ExplainRequest) -> Call:
+def explain(request: r.ExplainRequest) -> Call:
     """Why an item has its score."""
-    return Call("POST", "/explain", m.Explanation, _checked(m.ExplainRequest, request))
+    return Call("POST", "/explain", r.Explanation, _checked(r.ExplainRequest, request))
 
 
 def learn(events: Iterable[m.NewEvent]) -> Call:

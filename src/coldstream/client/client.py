@@ -11,6 +11,7 @@ from coldstream.client.errors import ServiceUnavailable
 from coldstream.client.requests import events_of, items_of, pieces, users_of
 from coldstream.client.retries import TRANSIENT, Retries
 from coldstream.service import messages as m
+from coldstream.service import recommend_messages as r
 from coldstream.service.health_messages import Health
 
 
@@ -58,16 +59,16 @@ class Client:
         context: Mapping[str, Any] | None = None,
         after: int | None = None,
         **more: Any,
-    ) -> list[m.Recommended]:
+    ) -> list[r.Recommended]:
         """The best `n` items for a `user` in a `context`, known up to the position `after`; `more` is what a request has."""
-        request = m.RecommendRequest(user=user, n=n, context=dict(context or {}), after=self._after(after), **more)
-        answer: m.RecommendResponse = self.send(calls.recommend(request))
+        request = r.RecommendRequest(user=user, n=n, context=dict(context or {}), after=self._after(after), **more)
+        answer: r.RecommendResponse = self.send(calls.recommend(request))
         return answer.items
 
-    def explain(self, user: str | None, item: str, *, after: int | None = None, **more: Any) -> m.Explanation:
+    def explain(self, user: str | None, item: str, *, after: int | None = None, **more: Any) -> r.Explanation:
         """Why an `item` has its score for a `user`, known up to the position `after`; `more` is what a request has."""
-        request = m.ExplainRequest(user=user, item=item, after=self._after(after), **more)
-        answer: m.Explanation = self.send(calls.explain(request))
+        request = r.ExplainRequest(user=user, item=item, after=self._after(after), **more)
+        answer: r.Explanation = self.send(calls.explain(request))
         return answer
 
     def learn(self, events: m.NewEvent | Iterable[m.NewEvent]) -> m.Learned:

@@ -75,7 +75,8 @@ class Audience:
             case Choice():
                 self._choose(event, number)
             case ItemCame():
-                self._add("/items", {"id": event.item, "attributes": dict(event.attributes)}, MOST_PUT)
+                hidden = {"hidden": True} if event.hidden else {}
+                self._add("/items", {"id": event.item, "attributes": dict(event.attributes), **hidden}, MOST_PUT)
             case UserCame():
                 self._add("/users", {"id": event.user, "attributes": dict(event.attributes)}, MOST_PUT)
             case ItemWent():
@@ -87,6 +88,8 @@ class Audience:
         if self._speed:  # people look before they choose; what they are shown has no influence here
             self._client.request("POST", "/recommend", asked)
         event = {**asked, "item": choice.item, "event_id": f"{self._name}-{number}"}
+        if choice.kind is not None:
+            event["kind"] = choice.kind
         self._add("/events", event, self._most_choices)
 
     def _add(self, path: str, record: dict[str, Any], most: int) -> None:

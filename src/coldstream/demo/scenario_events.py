@@ -5,10 +5,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 
 class ItemCame(NamedTuple):
-    """An item enters the catalogue."""
+    """An item enters the catalogue, or is hidden or shown again."""
 
     item: str
     attributes: Mapping[str, Any]
+    hidden: bool = False
 
 
 class ItemWent(NamedTuple):
@@ -25,12 +26,13 @@ class UserCame(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """A user chooses an item."""
+    """A user chooses an item, or does something else with it."""
 
     user: str
     item: str
     time: float | None
     context: Mapping[str, Any]
+    kind: str | None = None
 
 
 ScenarioEvent: TypeAlias = ItemCame | ItemWent | UserCame | Choice

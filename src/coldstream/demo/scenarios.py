@@ -5,10 +5,12 @@ from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
 from coldstream.demo.churn import churn
-from coldstream.demo.scenario_events import Choice, ItemCame, ScenarioEvent, UserCame
+from coldstream.demo.scenario_events import Choice, ItemCame, ItemWent, ScenarioEvent, UserCame
 from coldstream.errors import Unavailable
 from coldstream.events.simulate import click_items, clicks
-from coldstream.features.fields import Category, Id, Number
+from coldstream.events.simulated_shop import Gone, Offer, shop
+from coldstream.features.feedback import Feedback
+from coldstream.features.fields import Category, Id, Number, Title
 from coldstream.features.schema import Schema
 
 if TYPE_CHECKING:
@@ -32,6 +34,24 @@ def _clicks() -> Iterator[ScenarioEvent]:
     for seed in count():
         for event in clicks(seed):
             yield Choice(f"{event.user} of day {seed}", event.item, event.time, event.context)
+
+
+def _shop() -> Iterator[ScenarioEvent]:
+    for one in shop(0):
+        match one:
+            case Offer():
+                yield ItemCame(one.item, one.attributes, one.hidden)
+            case Gone():
+                yield ItemWent(one.item)
+            case _:
+                yield Choice(one.user, one.item, one.time, one.context, one.kind)
+
+
+def _shop_schema() -> Schema:
+    return Schema(
+        item=[Id(), Category("department"), Category("brand"), Number("price", low=1, high=5), Title()],
+        feedback=[Feedback("view", 0.2), Feedback("cart", 0.5), Feedback("purchase", 1.0), Feedback("dislike", -1.0)],
+    )
 
 
 def _movielens() -> Iterator[ScenarioEvent]:
@@ -84,6 +104,13 @@ SCENARIOS = {
         10,
         1000,
         lambda: churn(0),
+    ),
+    "shop": Scenario(
+        "views, carts, purchases and dislikes; stock runs out, campaigns come, and taste changes",
+        _shop_schema,
+        10,
+        500,
+        _shop,
     ),
     "movielens": Scenario("ML-100k's five-star ratings, one after the other", _movielens_schema, 10, 3000, _movielens),
 }

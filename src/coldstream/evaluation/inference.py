@@ -10,6 +10,7 @@ from coldstream.arrays import plain
 from coldstream.evaluation.prequential import untested
 from coldstream.events.event import Event
 from coldstream.events.stream import Stream
+from coldstream.features.feedback import Feedback
 from coldstream.features.fields import Attribute, Categories, Category, Field, Id, Number, TimePart
 from coldstream.features.schema import Schema
 
@@ -63,6 +64,7 @@ def inferred_schema(stream: Stream) -> Inferred:
         item=(Id(_free("id", item)), *item),
         context=(*context, *(TimePart(_free(part, context), part=part) for part in _time_parts(past, notes))),
         exclude_seen=not stream.repeats,
+        feedback=[Feedback(kind) for kind in sorted({event.kind for event in stream.events if event.kind is not None})],
     )
     return Inferred(schema, notes)
 

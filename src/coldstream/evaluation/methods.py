@@ -70,19 +70,20 @@ def _factorization(model: Callable[[Recommender], Model], **changes: float) -> C
 
 def _baseline(scorer: Callable[..., Scorer], **defaults: Any) -> Callable[[Workload, int, Options], Method]:
     def build(workload: Workload, _: int, options: Options) -> Method:
-        return Baseline(_called(scorer, {**defaults, **options}), workload.stream.repeats)
+        return Baseline(_called(scorer, {**defaults, **options}), workload.stream.repeats, workload.schema.feedback)
 
     return build
 
 
 def _random(workload: Workload, seed: int, options: Options) -> Method:
-    return Baseline(_called(Random, {"seed": seed, **options}), workload.stream.repeats)
+    return Baseline(_called(Random, {"seed": seed, **options}), workload.stream.repeats, workload.schema.feedback)
 
 
 def _recent(workload: Workload, _: int, options: Options) -> Method:
     scorer: Callable[..., Scorer] = WindowedPopularity if "window" in options else DecayedPopularity
     given = options if "window" in options else {"half_life": 2000, **options}
-    return Baseline(_called(scorer, given, "half_life" if "window" in options else "window"), workload.stream.repeats)
+    called = _called(scorer, given, "half_life" if "window" in options else "window")
+    return Baseline(called, workload.stream.repeats, workload.schema.feedback)
 
 
 METHODS: Mapping[str, Kind] = {
@@ -175,5 +176,5 @@ def _called(scorer: Callable[..., Scorer], options: Options, *others: str) -> Sc
 
 
 def _candidates(schema: Schema, workload: Workload) -> Schema:
-    """The schema with the stream's rule on what a user already had."""
-    return replace(schema, exclude_seen=not workload.stream.repeats)
+    """The schema with the stream's rule on what a user already had, and its kinds of events."""
+    return replace(schema, exclude_seen=not workload.stream.repeats, feedback=workload.schema.feedback)

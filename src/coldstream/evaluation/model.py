@@ -79,7 +79,7 @@ class IdsOnly:
         self._method.add_item(item, {})
 
     def train(self, events: Sequence[Event]) -> None:
-        self._method.train([Event(event.user, event.item) for event in events])
+        self._method.train([Event(event.user, event.item, kind=event.kind) for event in events])
 
     def recommend(self, user: str, n: int, *, context: Mapping[str, Any], time: float | None) -> Sequence[str]:  # noqa: ARG002
         return self._method.recommend(user, n, context={}, time=None)
@@ -88,7 +88,7 @@ class IdsOnly:
         return self._method.rank(user, item, context={}, time=None)
 
     def learn(self, event: Event) -> None:
-        self._method.learn(Event(event.user, event.item))
+        self._method.learn(Event(event.user, event.item, kind=event.kind))
 
 
 class OneUser:
@@ -105,7 +105,7 @@ class OneUser:
         self._method.add_item(item, attributes)
 
     def train(self, events: Sequence[Event]) -> None:
-        self._method.train([Event(EVERYONE, event.item) for event in events])
+        self._method.train([Event(EVERYONE, event.item, kind=event.kind) for event in events])
 
     def recommend(self, user: str, n: int, *, context: Mapping[str, Any], time: float | None) -> Sequence[str]:  # noqa: ARG002
         return self._method.recommend(EVERYONE, n, context=context, time=time)
@@ -114,4 +114,4 @@ class OneUser:
         return self._method.rank(EVERYONE, item, context=context, time=time)
 
     def learn(self, event: Event) -> None:
-        self._method.learn(Event(EVERYONE, event.item, event.time, event.context))
+        self._method.learn(Event(EVERYONE, event.item, event.time, event.context, event.kind))

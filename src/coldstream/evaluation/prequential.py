@@ -1,6 +1,6 @@
 """Test, then learn: the past is learned, and every later event is first ranked and then learned."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter_ns
 from typing import NamedTuple
@@ -44,7 +44,7 @@ class Trial:
     """What one method did on one stream: a row per tested event, in order."""
 
     first: int
-    """The place in the stream of the first event tested."""
+    """The place in the stream where the test begins."""
     rank: Doubles
     """The expected rank of the item that was taken, from 0; ties count half."""
     candidates: Longs
@@ -60,13 +60,16 @@ class Trial:
     """How many different items were ever among the top n."""
     registered: int
     """How many items there were in the end."""
+    place: Longs | None = None
+    """The place in the stream of every event tested, where others were only learned in between."""
 
 
 def of_known_items(trial: Trial) -> Trial:
     """The part of a trial whose items were chosen before. A newcomer is registered just before its first event is tested."""
     known = ~trial.new_item
     rows = ("rank", "candidates", "new_user", "new_item", "recommend_ns", "update_ns")
-    return replace(trial, **{name: getattr(trial, name)[known] for name in rows})
+    place = None if trial.place is None else trial.place[known]
+    return replace(trial, place=place, **{name: getattr(trial, name)[known] for name in rows})
 
 
 def unwatched(done: int) -> None:
@@ -81,28 +84,48 @@ def check_trial(stream: Stream, top: int) -> None:
         raise InvalidInput(f"stream {stream.name!r} must have events, got {shown(stream.events)}")
 
 
-def run_trial(method: Method, stream: Stream, top: int, advance: Callable[[int], None] = unwatched) -> Trial:
-    """Test, then learn. `advance` hears now and then how many events of the stream are done, and in the end that all are."""
+def run_trial(
+    method: Method,
+    stream: Stream,
+    top: int,
+    advance: Callable[[int], None] = unwatched,
+    targets: Collection[str | None] | None = None,
+) -> Trial:
+    """Test, then learn. `advance` hears now and then how many events of the stream are done, and in the end that all are.
+
+    Where `targets` are given, events of other kinds are only learned.
+    """
     check_trial(stream, top)
     arrivals = Arrivals(method, stream)
     first, train_ns = _learn_the_past(method, stream.events, top, arrivals)
     advance(first)
-    tested, recommended = stream.events[first:], set[str]()
+    after, recommended = stream.events[first:], set[str]()
+    tested = after if targets is None else [event for event in after if event.kind in targets]
+    if not tested and targets is not None:
+        met = ", ".join(sorted({str(event.kind) for event in after})) or "none"
+        raise InvalidInput(f"target must be a kind of the tested events ({met}), got {shown(sorted(map(str, targets)))}")
+    place = np.array([n for n, event in enumerate(after, first) if targets is None or event.kind in targets], np.int64)
     rank, candidates = np.zeros(len(tested)), np.zeros(len(tested), np.int64)
     new_user, new_item = np.zeros(len(tested), np.bool_), np.zeros(len(tested), np.bool_)
     recommend_ns, update_ns = np.zeros(len(tested), np.int64), np.zeros(len(tested), np.int64)
-    for t, event in enumerate(tested):
-        new_user[t], new_item[t] = arrivals.admit(event)
-        started = perf_counter_ns()
-        best = method.recommend(event.user, top, context=event.context, time=event.time)
-        recommend_ns[t] = perf_counter_ns() - started
-        recommended.update(best)
-        rank[t], candidates[t] = method.rank(event.user, event.item, context=event.context, time=event.time)
-        started = perf_counter_ns()
-        method.learn(event)
-        update_ns[t] = perf_counter_ns() - started
-        if (t + 1) % EVENTS_BETWEEN_ADVANCES == 0:
-            advance(first + t + 1)
+    t = 0
+    for n, event in enumerate(after, 1):
+        new = arrivals.admit(event)
+        if targets is None or event.kind in targets:
+            new_user[t], new_item[t] = new
+            started = perf_counter_ns()
+            best = method.recommend(event.user, top, context=event.context, time=event.time)
+            recommend_ns[t] = perf_counter_ns() - started
+            recommended.update(best)
+            rank[t], candidates[t] = method.rank(event.user, event.item, context=event.context, time=event.time)
+            started = perf_counter_ns()
+            method.learn(event)
+            update_ns[t] = perf_counter_ns() - started
+            t += 1
+        else:
+            method.learn(event)
+        if n % EVENTS_BETWEEN_ADVANCES == 0:
+            advance(first + n)
     advance(len(stream.events))
     return Trial(
         first=first,
@@ -115,6 +138,7 @@ def run_trial(method: Method, stream: Stream, top: int, advance: Callable[[int],
         train_ns=train_ns,
         recommended=len(recommended),
         registered=len(arrivals.items),
+        place=None if targets is None else place,
     )
 
 

@@ -53,7 +53,7 @@ def write_ranks(path: str | Path, studies: Sequence[Study]) -> None:
         for study in studies:
             for method, seeds in study.trials.items():
                 for seed, trial in seeds.items():
-                    event = np.arange(trial.first, trial.first + len(trial.rank))
+                    event = np.arange(trial.first, trial.first + len(trial.rank)) if trial.place is None else trial.place
                     ranks = Ranks(event, trial.rank, trial.candidates, trial.new_user, trial.new_item)
                     table = _table(Key(study.stream.name, method, seed), ranks)
                     file.write_table(table, row_group_size=len(table))

@@ -37,6 +37,8 @@ class Job(NamedTuple):
     top: int
     untested: bool = False
     """Whether the trial may see only the part of the stream that an evaluation does not test: for tuning."""
+    target: str | None = None
+    """The kind of the events to be tested; without one, those that the schema says matter."""
 
 
 Outcome = TypeVar("Outcome")
@@ -71,7 +73,15 @@ def run(job: Job, advance: Callable[[int], None]) -> Trial:
     """Run one trial here."""
     workload = loaded(job.source)
     method = parse_method(job.method).build(workload, job.seed)
-    return run_trial(method, stream_of(job, workload), job.top, advance)
+    return run_trial(method, stream_of(job, workload), job.top, advance, targets_of(job, workload))
+
+
+def targets_of(job: Job, workload: Workload) -> frozenset[str | None] | None:
+    """The kinds that are tested; None for all, where there are no kinds."""
+    if job.target is not None:
+        return frozenset({job.target})
+    kinds = workload.schema.feedback
+    return frozenset({None, *(kind.name for kind in kinds if kind.is_target)}) if kinds else None
 
 
 def stream_of(job: Job, workload: Workload) -> Stream:

@@ -3,15 +3,16 @@
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TypeAlias
 
 from coldstream.evaluation.inference import Inferred, inferred_schema, list_columns, only_declared
 from coldstream.events import datasets
-from coldstream.events.readers import read_stream
+from coldstream.events.readers import choose_again, read_stream
 from coldstream.events.stream import Stream
+from coldstream.features.feedback import Feedback
 from coldstream.features.fields import (
     Categories,
     Category,
@@ -20,6 +21,7 @@ from coldstream.features.fields import (
     LastTimePart,
     Number,
     TimePart,
+    Title,
 )
 from coldstream.features.schema import Schema
 
@@ -45,6 +47,11 @@ _PAPER_CONTEXT = (LastAttribute("last_genre", of="genre"), *_WEEKDAY, LastTimePa
 # Nobody comes twice: what is known of a visitor comes with the click.
 _CLICKS = Schema((), (Id(), Category("category")), (Number("age"), Number("sex"), Category("state")), exclude_seen=False)
 
+SHOP = Schema(
+    item=(Id(), Category("department"), Category("brand"), Number("price", low=1, high=5), Title()),
+    feedback=(Feedback("view", 0.2), Feedback("cart", 0.5), Feedback("purchase", 1.0), Feedback("dislike", -1.0)),
+)
+
 SCHEMAS: Mapping[str, tuple[Schema, Schema]] = {
     # The schema of the default mode, and the paper's.
     "ml-100k": (Schema(_VIEWER, _FILM, _WEEKDAY), Schema(_VIEWER, _FILM, _PAPER_CONTEXT)),
@@ -53,6 +60,7 @@ SCHEMAS: Mapping[str, tuple[Schema, Schema]] = {
         Schema(item=_TWEETED_FILM, context=_WEEKDAY),
         Schema(item=_TWEETED_FILM, context=_PAPER_CONTEXT),
     ),
+    "shop": (SHOP, SHOP),
     "clicks": (_CLICKS, _CLICKS),
 }
 
@@ -111,11 +119,14 @@ def _read(source: Source) -> Workload:
         stream = datasets.load(source.name, seed=source.seed)
         return Workload(stream, *SCHEMAS[source.name], published=source.name)
     declared = None if source.schema is None else Schema.from_toml(source.schema)
+    columns, has_kinds = dict(source.columns), declared is not None and bool(declared.feedback)
+    if has_kinds:
+        columns.setdefault("kind", "kind")
     stream = read_stream(
         source.events,
         source.users,
         source.items,
-        columns=dict(source.columns),
+        columns=columns,
         ignore=source.ignore,
         lists={*source.lists, *([] if declared is None else list_columns(declared))},
         at_least=source.at_least,
@@ -123,6 +134,8 @@ def _read(source: Source) -> Workload:
         separator=source.separator,
         encoding=source.encoding,
     )
+    if declared is not None and has_kinds and _repeats(source) is None:  # who looks twice has not chosen twice
+        stream = replace(stream, repeats=choose_again([e for e in stream.events if declared.effect_of(e.kind).had]))
     guessed = inferred_schema(stream) if declared is None else Inferred(declared, [])
     notes = (*_order(stream), *guessed.notes)
     return Workload(only_declared(stream, guessed.schema), guessed.schema, guessed.schema, notes=notes)

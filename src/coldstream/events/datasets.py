@@ -11,6 +11,7 @@ from coldstream.errors import InvalidInput, Unavailable, shown
 from coldstream.events import movielens, movietweetings
 from coldstream.events.fetching import Progress, Source, fetched, silent
 from coldstream.events.simulate import click_items, clicks
+from coldstream.events.simulated_shop import shop_stream
 from coldstream.events.stream import Stream
 
 VARIABLE = "COLDSTREAM_DATA"
@@ -39,6 +40,13 @@ def _clicks(seed: int) -> Stream:
     return Stream("clicks", list(clicks(seed)), {}, click_items(), repeats=True)
 
 
+SHOP_EVENTS = 30_000
+
+
+def _shop(seed: int) -> Stream:
+    return shop_stream(seed, SHOP_EVENTS)
+
+
 DATASETS: Mapping[str, Dataset] = {
     "ml-100k": Recorded(
         "MovieLens 100K: 21,201 five-star ratings of 1,172 films", movielens.SOURCE_100K, movielens.read_100k
@@ -47,6 +55,7 @@ DATASETS: Mapping[str, Dataset] = {
     "movietweetings": Recorded(
         "MovieTweetings: 37,024 tweeted ratings of 9 or 10 of 5,686 films", movietweetings.SOURCE, movietweetings.read
     ),
+    "shop": Generated("30,000 simulated views, carts, purchases and dislikes in a shop, generated from a seed", _shop),
     "clicks": Generated("about 3,700 simulated clicks on 5 advertisements, generated from a seed", _clicks),
 }
 
@@ -64,7 +73,7 @@ def listed() -> list[Entry]:
     """Every data set known by name.
 
     >>> [entry.name for entry in listed()]
-    ['ml-100k', 'ml-1m', 'movietweetings', 'clicks']
+    ['ml-100k', 'ml-1m', 'movietweetings', 'shop', 'clicks']
     """
     return [
         Entry(name, dataset.summary, _found(name, dataset.source) if isinstance(dataset, Recorded) else None)

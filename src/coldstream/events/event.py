@@ -24,6 +24,8 @@ class Event:
     time: float | None = None
     """Seconds since 1970 in UTC, from the years 1900 to 2200; an aware `datetime` is converted."""
     context: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    kind: str | None = None
+    """What kind of event it is, of those that the schema declares as feedback; None for a plain choice."""
 
     def __post_init__(self) -> None:
         checked_id("user", self.user)
@@ -31,15 +33,19 @@ class Event:
         if type(self.time) is not float or not EARLIEST <= self.time < LATEST:
             object.__setattr__(self, "time", checked_time(self.time))
         checked_names("context", self.context)
+        if self.kind is not None and (not isinstance(self.kind, str) or not self.kind):
+            raise InvalidInput(f"kind must be a text such as 'view', got {shown(self.kind)}; leave it out for a choice")
 
     @classmethod
-    def logged(cls, user: str, item: str, time: float | None, context: Mapping[str, Any]) -> "Event":
-        """The event of a `user`, an `item`, a `time` and a `context` that a log holds, taken as it is.
+    def logged(
+        cls, user: str, item: str, time: float | None, context: Mapping[str, Any], kind: str | None = None
+    ) -> "Event":
+        """The event of a `user`, an `item`, a `time`, a `context` and a `kind` that a log holds, taken as it is.
 
         It was validated before it was written. A log that holds what is refused by now is still replayed to the same bits.
         """
         event = object.__new__(cls)
-        for name, value in (("user", user), ("item", item), ("time", time), ("context", context)):
+        for name, value in (("user", user), ("item", item), ("time", time), ("context", context), ("kind", kind)):
             object.__setattr__(event, name, value)
         return event
 

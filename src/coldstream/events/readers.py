@@ -12,7 +12,7 @@ from coldstream.events.event import EARLIEST, LATEST, PLAUSIBLE, Event, shorter_
 from coldstream.events.stream import Stream
 from coldstream.events.tables import Table, read_table
 
-ROLES = ("user", "item", "time")
+ROLES = ("user", "item", "time", "kind")
 REPEATED = 0.05
 """The share of events with an item that the user had before, beyond which people are taken to choose things again."""
 
@@ -33,10 +33,11 @@ def read_stream(
 ) -> Stream:
     """The stream in files of CSV, Parquet or JSON-lines, in order of time, equal times in the order of the file.
 
-    `columns` says what the files call `user`, `item` and `time`; all other columns are context or attributes, except those
-    to `ignore`. A text in a column among `lists` is split at "|". `at_least=("rating", 4)` keeps events with a rating of 4
-    or more. Where `repeats` is not given, it is true if more than 5 % of the events repeat an item of their user.
-    `separator` and `encoding` are for CSV files whose header does not tell, such as `encoding="cp1252"`.
+    `columns` says what the files call `user`, `item` and `time`, and which column has the `kind` of events, if any; all
+    other columns are context or attributes, except those to `ignore`. A text in a column among `lists` is split at "|".
+    `at_least=("rating", 4)` keeps events with a rating of 4 or more. Where `repeats` is not given, it is true if more than
+    5 % of the events repeat an item of their user. `separator` and `encoding` are for CSV files whose header does not tell,
+    such as `encoding="cp1252"`.
     """
     layout = _Layout(_named(columns), lists, ignore, Dialect.checked(separator, encoding))
     tables = _tables(layout, events=events, user=users, item=items)
@@ -50,6 +51,36 @@ def read_stream(
         {} if items is None else _attributes(tables["item"], "item", layout, {event.item for event in chosen}),
         choose_again(chosen) if repeats is None else repeats,
     )
+
+
+def read_events(
+    path: str | Path, *, columns: Mapping[str, str] | None = None, ignore: Collection[str] = (), lists: Collection[str] = ()
+) -> list[tuple[Event, str | None]]:
+    """The events in a file in order of time, each with its id where the file has a column `event_id`.
+
+    A column `kind` is that of the events. The rest is as `read_stream` has it.
+    """
+    layout = _Layout(_named(columns), lists, ignore, Dialect())
+    table = _tables(layout, events=path)["events"]
+    if "kind" in table.columns:
+        layout = layout._replace(named={"kind": "kind", **layout.named})
+    ids = [None if own is None else str(own) for own in table.columns.get("event_id", [None] * len(table.numbers))]
+    known = {name: column for name, column in table.columns.items() if name not in ("event_id", "recommendation_id")}
+    events = _events(table._replace(columns=known), layout, None)
+    return sorted(zip(events, ids, strict=True), key=lambda one: one[0].time or 0.0)
+
+
+def read_attributes(
+    path: str | Path,
+    role: str,
+    *,
+    columns: Mapping[str, str] | None = None,
+    ignore: Collection[str] = (),
+    lists: Collection[str] = (),
+) -> dict[str, dict[str, Any]]:
+    """What a file says of users or items, by id; the `role` is user or item, the rest as `read_stream` has it."""
+    layout = _Layout(_named(columns), lists, ignore, Dialect())
+    return _known(_tables(layout, **{role: path})[role], role, layout)
 
 
 def choose_again(events: Sequence[Event]) -> bool:
@@ -73,7 +104,8 @@ def _named(columns: Mapping[str, str] | None) -> dict[str, str]:
             raise InvalidInput(
                 f"columns: {shown(role)} cannot be renamed, got {shown(column)}; known are {', '.join(ROLES)}"
             )
-    return {role: role for role in ROLES} | dict(columns or {})
+    # A column may be called kind and be part of the context: it is the kind only where somebody says so.
+    return {role: role for role in ROLES if role != "kind"} | dict(columns or {})
 
 
 def _tables(layout: _Layout, **paths: str | Path | None) -> dict[str, Table]:
@@ -81,7 +113,8 @@ def _tables(layout: _Layout, **paths: str | Path | None) -> dict[str, Table]:
     named, tables = layout.named, dict[str, Table]()
     for name, path in paths.items():
         if path is not None:
-            texts = {named["user"], named["item"]} if name == "events" else set(_candidates(layout, name))
+            ids = {named[role] for role in ("user", "item", "kind") if role in named}
+            texts = ids if name == "events" else set(_candidates(layout, name))
             tables[name] = read_table(Path(path), texts | set(layout.lists), layout.ignore, layout.dialect)
     met = {name for table in tables.values() for name in (*table.columns, *table.left_out)}
     for name in layout.ignore:  # a mistyped one would stay, and perhaps tell what it must not
@@ -103,7 +136,17 @@ def _events(table: Table, layout: _Layout, at_least: tuple[str, float] | None) -
         used.add(at_least[0])
     users, items = (_ids(table, role, named[role]) for role in ("user", "item"))
     times, contexts = _times(table, named["time"]), _records(table, layout.lists, used)
-    return [Event(*parts) for parts in zip(users, items, times, contexts, strict=True)]
+    kinds = _kinds(table, named["kind"]) if "kind" in named else [None] * len(users)
+    return [Event(*parts) for parts in zip(users, items, times, contexts, kinds, strict=True)]
+
+
+def _kinds(table: Table, column: str) -> list[str | None]:
+    """The kinds of all rows; None where a row has none."""
+    given = [value if value != "" else None for value in table.column_of("kind", column)]
+    for row, value in enumerate(given):
+        if not isinstance(value, str | None):
+            raise table.problem(row, column, "the kind of the event, a text", "convert the column")
+    return given
 
 
 def _filtered(table: Table, column: str, least: float) -> Table:
@@ -115,9 +158,25 @@ def _filtered(table: Table, column: str, least: float) -> Table:
 
 
 def _attributes(table: Table, role: str, layout: _Layout, chosen: set[str]) -> dict[str, dict[str, Any]]:
-    """What a table says of users or items, by id. The id's column is named as in the events, or as its role, or `id`."""
+    """What a table says of users or items that there are events of, by id."""
+    records, column = _known(table, role, layout), _id_column(table, role, layout)
+    if records and chosen.isdisjoint(records):
+        known, met = shown(next(iter(records))), shown(min(chosen))
+        raise InvalidInput(
+            f"{table.path}: {column} must be ids of the events such as {met}, got only others such as {known}"
+        )
+    return records
+
+
+def _id_column(table: Table, role: str, layout: _Layout) -> str:
+    """The column of the ids: named as in the events, or as its role, or `id`."""
     candidates = _candidates(layout, role)
-    column = next((name for name in candidates if name in table.columns), candidates[0])
+    return next((name for name in candidates if name in table.columns), candidates[0])
+
+
+def _known(table: Table, role: str, layout: _Layout) -> dict[str, dict[str, Any]]:
+    """What a table says of users or items, by id."""
+    column = _id_column(table, role, layout)
     records: dict[str, dict[str, Any]] = {}
     for row, (id_, record) in enumerate(
         zip(_ids(table, role, column), _records(table, layout.lists, {column}), strict=True)
@@ -125,11 +184,6 @@ def _attributes(table: Table, role: str, layout: _Layout, chosen: set[str]) -> d
         if id_ in records:
             raise table.problem(row, column, "in one row only", f"keep one row per {role}")
         records[id_] = record
-    if records and chosen.isdisjoint(records):
-        known, met = shown(next(iter(records))), shown(min(chosen))
-        raise InvalidInput(
-            f"{table.path}: {column} must be ids of the events such as {met}, got only others such as {known}"
-        )
     return records
 
 

@@ -26,6 +26,7 @@ from coldstream.features.fields import (
     LastTimePart,
     Named,
     Number,
+    Shown,
     TimePart,
     Trend,
 )
@@ -171,7 +172,8 @@ class Encoder:
     def item_layout(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The numbers of the item's attribute fields: those of categories, and those of plain numbers."""
         plain_numbers = [n for n, field in self._item.values() if isinstance(field, Number) and not field.bins]
-        return tuple(n for n, _ in self._item.values() if n not in plain_numbers), tuple(plain_numbers)
+        shown = [n for n, field in self._item.values() if isinstance(field, Shown)]
+        return tuple(n for n, _ in self._item.values() if n not in (*plain_numbers, *shown)), tuple(plain_numbers)
 
     def derived_features(self, kind: type[Trend | CrossFeature]) -> list[tuple[int, str]]:
         """The features of the item side's fields of a kind that events alone give values to, one per field."""

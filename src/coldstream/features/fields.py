@@ -21,6 +21,9 @@ LARGEST = 1e9
 MOST_COUNTED = 255
 """As far as the sketch in front of a field counts."""
 
+LONGEST_SHOWN = 1024
+"""Characters of a title, or of the address of a picture."""
+
 BOUNDS = ("most", "admit_after", "expire")
 """The options of a field that bound it, and that may change while it is in use."""
 
@@ -175,7 +178,37 @@ class Number(Field):
         return [("", value)] if value else []
 
 
-Attribute: TypeAlias = Category | Categories | Number
+@dataclass(frozen=True, slots=True)
+class Shown(Field):
+    """A text that is kept with an item for those who show it. It is no feature: nothing is learned from it."""
+
+    sides = ("item",)
+
+    def features(self, owner: str, raw: Any) -> Named:
+        if not isinstance(raw, str) or len(raw) > LONGEST_SHOWN:
+            must = f"a text of at most {LONGEST_SHOWN} characters"
+            raise InvalidInput(f"{owner}: {self.name} must be {must}, got {shown(raw)}; leave it out if unknown")
+        checked_text(f"{owner}: {self.name}", raw)
+        return []
+
+
+@dataclass(frozen=True, slots=True)
+class Title(Shown):
+    """What people call an item."""
+
+    kind = "title"
+    name: str = "title"
+
+
+@dataclass(frozen=True, slots=True)
+class Image(Shown):
+    """The address of an item's picture."""
+
+    kind = "image"
+    name: str = "image"
+
+
+Attribute: TypeAlias = Category | Categories | Number | Title | Image
 """A field whose raw value the caller gives; `features(owner, raw)` names its features, `owner` is for the error message."""
 
 
@@ -300,7 +333,7 @@ class Again(CrossFeature):
 
 _ALL = (
     *(Id, Category, Categories, Number, TimePart, LastTimePart, LastItem, LastItems, LastAttribute),
-    *(Trend, Follows, Together, Again),
+    *(Trend, Follows, Together, Again, Title, Image),
 )
 KINDS: dict[str, type[Field]] = {kind.kind: kind for kind in _ALL}
 HISTORY_KINDS = (LastTimePart, LastItem, LastItems, LastAttribute)

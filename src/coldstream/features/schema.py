@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from coldstream.errors import InvalidSchema, shown
+from coldstream.features.feedback import Feedback, checked_feedback, effect_of, feedback_of
 from coldstream.features.fields import (
     BOUNDS,
     HISTORY_KINDS,
@@ -18,10 +19,13 @@ from coldstream.features.fields import (
     Field,
     Follows,
     Id,
+    Image,
     LastAttribute,
     LastItem,
     LastItems,
     ManyValued,
+    Shown,
+    Title,
     Together,
     Trend,
 )
@@ -45,14 +49,19 @@ class Schema:
     """Whether a recommendation leaves out what the user already had, unless the call says otherwise."""
     open_context: bool = True
     """Whether a context field that an event brings and nobody declared is admitted."""
+    open_items: bool = True
+    """Whether an event may name an item that was never put, which is then in the catalogue; else it is refused."""
+    feedback: Sequence[Feedback] = ()
+    """The kinds of events there are beside plain choices: a view, a purchase, a dislike."""
 
     def __post_init__(self) -> None:
         for side in SIDES:
             object.__setattr__(self, side, _checked_side(side, getattr(self, side)))
-        for option in ("exclude_seen", "open_context"):
+        for option in ("exclude_seen", "open_context", "open_items"):
             if not isinstance(getattr(self, option), bool):
                 raise InvalidSchema(f"{option} must be true or false, got {shown(getattr(self, option))}")
-        attributes = [field.name for field in self.item if isinstance(field, Attribute)]
+        object.__setattr__(self, "feedback", checked_feedback(self.feedback))
+        attributes = [field.name for field in self.item if isinstance(field, Attribute) and not isinstance(field, Shown)]
         for field in self.context:
             if isinstance(field, LastAttribute) and field.of not in attributes:
                 known = ", ".join(attributes) or "none"
@@ -77,22 +86,31 @@ class Schema:
             if name not in (*SIDES, *options):
                 raise InvalidSchema(f"schema: unknown entry {name!r}; known are {', '.join((*SIDES, *options))}")
         sides: dict[str, Any] = {side: _fields_of(side, document[side]) for side in SIDES if side in document}
-        return cls(**sides, **{name: document[name] for name in options if name in document})
+        given = {name: document[name] for name in options if name in document}
+        if "feedback" in given:
+            given["feedback"] = feedback_of(given["feedback"])
+        return cls(**sides, **given)
 
     def document(self) -> dict[str, Any]:
         """The schema as TOML and JSON write it."""
         sides = {side: {field.name: field.document() for field in getattr(self, side)} for side in SIDES}
-        return sides | {"exclude_seen": self.exclude_seen, "open_context": self.open_context}
+        switches = {"exclude_seen": self.exclude_seen, "open_context": self.open_context}
+        switches |= {} if self.open_items else {"open_items": False}
+        kinds = {"feedback": {kind.name: kind.document() for kind in self.feedback}} if self.feedback else {}
+        return sides | switches | kinds
 
     def toml(self) -> str:
         """The schema as `from_toml` reads it."""
         document = self.document()
-        lines = [f"{name} = {json.dumps(value)}" for name, value in document.items() if name not in SIDES]
+        tables = (*SIDES, "feedback")
+        lines = [f"{name} = {json.dumps(value)}" for name, value in document.items() if name not in tables]
         for side in SIDES:
             lines.append(f"\n[{side}]")
             for name, options in document[side].items():
-                table = ", ".join(f"{option} = {json.dumps(value)}" for option, value in options.items())
-                lines.append(f"{json.dumps(name)} = {{ {table} }}")
+                lines.append(f"{json.dumps(name)} = {_inline(options)}")
+        if self.feedback:
+            lines.append("\n[feedback]")
+            lines += [f"{json.dumps(name)} = {_inline(own)}" for name, own in document["feedback"].items()]
         return "\n".join(lines) + "\n"
 
     def completed(self, history: int, trends: Iterable[float], neighbours: int) -> "Schema":
@@ -112,6 +130,10 @@ class Schema:
             item += tuple(field for field in crossed if field.name not in declared)
         return replace(self, context=context, item=item)
 
+    def effect_of(self, kind: str | None) -> Feedback:
+        """What an event of a `kind` counts for; raises where the schema does not declare it."""
+        return effect_of(self.feedback, kind)
+
     def with_context(self, *added: Field) -> "Schema":
         """The schema with the `added` context fields behind the others."""
         return replace(self, context=(*self.context, *added))
@@ -123,7 +145,19 @@ def extended(schema: Schema, declared: Schema) -> Schema:
         message = f"exclude_seen cannot change from {shown(schema.exclude_seen)} to {shown(declared.exclude_seen)}"
         raise InvalidSchema(f"{message}, because negatives were drawn by it; start anew in an empty store")
     user, item, context = (_with_added(side, getattr(schema, side), getattr(declared, side)) for side in SIDES)
-    return replace(schema, user=user, item=item, context=context, open_context=declared.open_context)
+    switches: dict[str, Any] = {
+        "open_context": declared.open_context,
+        "open_items": declared.open_items,
+        "feedback": declared.feedback,
+    }
+    return replace(schema, user=user, item=item, context=context, **switches)
+
+
+def _inline(value: Any) -> str:
+    """A number, or a table in one line."""
+    if not isinstance(value, Mapping):
+        return json.dumps(value)
+    return f"{{ {', '.join(f'{option} = {json.dumps(own)}' for option, own in value.items())} }}"
 
 
 def fields_by_side(document: Mapping[str, Any]) -> dict[str, list[Field]]:
@@ -176,7 +210,7 @@ def _checked_side(side: str, declared: Any) -> tuple[Field, ...]:
         if side == "item" and isinstance(field, ManyValued):
             _check_item_bounds(field)
         checked[field.name] = field
-    for single in (Id, Follows, Together, Again):
+    for single in (Id, Follows, Together, Again, Title, Image):
         if sum(isinstance(field, single) for field in checked.values()) > 1:
             raise InvalidSchema(f"schema: the {side} side has more than one field of kind {single.kind!r}; keep one")
     return tuple(checked.values())

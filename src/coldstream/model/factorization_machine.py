@@ -177,7 +177,7 @@ class FactorizationMachine:
     def _learn(self, x: Sparse, y: float) -> None:
         own = self.parameters
         own.make_room(len(x.column))
-        if not _learn(own.rows, own.optimizer, self.rule, x, _NOTHING, y, self.samples):
+        if not _learn(own.rows, own.optimizer, self.rule, x, _NOTHING, y, 1.0, self.samples):
             raise Diverged(self.divergence(f"sample with target {y:g}"))
         own.changes += 1
 

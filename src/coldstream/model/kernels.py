@@ -50,9 +50,16 @@ def predict(theta: Theta, pairs: int, x: Sparse) -> float:
 
 @kernel
 def learn(
-    rows: Rows, state: OptimizerState, rule: UpdateRule, x: Sparse, candidates: Candidates, target: float, at: int
+    rows: Rows,
+    state: OptimizerState,
+    rule: UpdateRule,
+    x: Sparse,
+    candidates: Candidates,
+    target: float,
+    weight: float,
+    at: int,
 ) -> bool:
-    """One event: predict, adapt λ, update Θ. False, and nothing changed, where a result has diverged."""
+    """One event of a weight: predict, adapt λ, update Θ. False, and nothing changed, where a result has diverged."""
     touched = _touched(state, x, candidates)
     _ask_for_rows(rows, touched.column)
     columns, k = len(touched.column), rows.V.shape[1]
@@ -60,13 +67,13 @@ def learn(
     theta = Theta(state.w0, rows.w, rows.V, rows.field)
     g = np.empty(len(candidates.offset) - 1, np.float64)
     if rule.pairs == ACROSS:
-        g_sum = _contrast_across(theta, rule, x, candidates, target, touched, g, gradient)
+        g_sum = _contrast_across(theta, rule, x, candidates, target, weight, touched, g, gradient)
     else:
-        g_sum = _contrast_all(theta, rule, x, candidates, target, touched, g, gradient)
+        g_sum = _contrast_all(theta, rule, x, candidates, target, weight, touched, g, gradient)
     if not update(rows, state, rule, g_sum, gradient, at):
         return False
-    if rule.renewal > 0.0:
-        state.surprise[LAST] = surprise_of(g[0])
+    if rule.renewal > 0.0 and weight > 0.0:  # what speaks against an item is no choice, and a weight no surprise
+        state.surprise[LAST] = surprise_of(g[0] / weight)
     return True
 
 
@@ -119,6 +126,7 @@ def _contrast_across(
     x: Sparse,
     candidates: Candidates,
     target: float,
+    weight: float,
     touched: Touched,
     g: Doubles,
     out: Gradient,
@@ -141,7 +149,7 @@ def _contrast_across(
         y[j] = fixed
         for n in range(candidates.offset[j], candidates.offset[j + 1]):
             y[j] += candidates.x.value[n] * t[touched.entry[n] - context]
-    g_sum = gradients(rule.loss, target, y, g)
+    g_sum = gradients(rule.loss, target, weight, y, g)
     for j in range(c):
         gj = np.float32(g[j])
         for n in range(candidates.offset[j], candidates.offset[j + 1]):
@@ -187,13 +195,14 @@ def _contrast_all(
     x: Sparse,
     candidates: Candidates,
     target: float,
+    weight: float,
     touched: Touched,
     g: Doubles,
     out: Gradient,
 ) -> float:
     """Gradients where all features interact; returns Σg."""
     sums = np.empty((len(candidates.offset) + 1, theta.V.shape[1]), np.float32)
-    g_sum = _forward(theta, rule, x, candidates, target, sums, g)
+    g_sum = _forward(theta, rule, x, candidates, target, weight, sums, g)
     _backward(theta, rule, x, candidates, sums, g, g_sum, touched, out)
     return g_sum
 
@@ -248,7 +257,14 @@ def _dot(sums: Floats, a: int, b: int) -> float:
 
 @inlined
 def _forward(
-    theta: Theta, rule: UpdateRule, x: Sparse, candidates: Candidates, target: float, sums: Floats, g: Doubles
+    theta: Theta,
+    rule: UpdateRule,
+    x: Sparse,
+    candidates: Candidates,
+    target: float,
+    weight: float,
+    sums: Floats,
+    g: Doubles,
 ) -> float:
     """Predict every candidate; leave the factor sums in `sums`, the gradients of the scores in g, and return Σg."""
     y = np.empty(len(g), np.float64)
@@ -258,7 +274,7 @@ def _forward(
     for j in range(len(g)):
         own = _fold(theta, rule.pairs, candidates.x, offset[j], offset[j + 1], sums, _FIRST + j, room)
         y[j] = context + own + _dot(sums, _CONTEXT, _FIRST + j)
-    return gradients(rule.loss, target, y, g)
+    return gradients(rule.loss, target, weight, y, g)
 
 
 @inlined

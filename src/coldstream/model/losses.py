@@ -1,6 +1,8 @@
 """Losses: how scores become gradients with respect to the scores.
 
-Score 0 belongs to what happened, the others to the negatives. Whatever the loss, all the rest of learning is the same.
+Score 0 belongs to what happened, the others to the negatives. Whatever the loss, all the rest of learning is the same. An
+event has a weight, which scales its loss. A negative weight is that of an event that speaks against its item: its loss is
+that of the opposite, that the item is not the one.
 """
 
 import math
@@ -22,8 +24,19 @@ def sigmoid(score: float) -> float:
 
 
 @kernel
-def gradients(loss: int, target: float, y: Doubles, g: Doubles) -> float:
+def gradients(loss: int, target: float, weight: float, y: Doubles, g: Doubles) -> float:
     """Write ∂ℓ/∂y into g and return Σg, which is zero by construction where only differences of scores matter."""
+    total = _opposed(loss, y, g) if weight < 0.0 else _supported(loss, target, y, g)
+    if weight == 1.0:
+        return total
+    for j in range(len(g)):
+        g[j] *= abs(weight)
+    return total * abs(weight)
+
+
+@kernel
+def _supported(loss: int, target: float, y: Doubles, g: Doubles) -> float:
+    """For an event that speaks for its item."""
     m = len(y) - 1
     if loss == SOFTMAX:
         top = y.max()
@@ -47,3 +60,28 @@ def gradients(loss: int, target: float, y: Doubles, g: Doubles) -> float:
         g[j] = sigmoid(y[j]) - wanted if loss == LOGISTIC else 2.0 * (y[j] - wanted)
         total += g[j]
     return total
+
+
+@kernel
+def _opposed(loss: int, y: Doubles, g: Doubles) -> float:
+    """For an event that speaks against its item: its score goes down, those of the negatives up where they are compared."""
+    m = len(y) - 1
+    for j in range(m + 1):
+        g[j] = 0.0
+    if loss == SOFTMAX and m:  # −log(1 − p0), with p0 = σ(y0 − log Σ e^yj) over the negatives
+        top = y[1:].max()
+        total = 0.0
+        for j in range(1, m + 1):
+            g[j] = math.exp(y[j] - top)
+            total += g[j]
+        g[0] = sigmoid(y[0] - top - math.log(total))
+        for j in range(1, m + 1):
+            g[j] *= -g[0] / total
+    elif loss == BPR:  # the mean over the negatives of −log σ(yj − y0)
+        for j in range(1, m + 1):
+            g[j] = -sigmoid(y[0] - y[j]) / m
+            g[0] -= g[j]
+    elif loss != SOFTMAX:  # the target of what did not happen
+        g[0] = sigmoid(y[0]) if loss == LOGISTIC else 2.0 * y[0]
+        return float(g[0])
+    return 0.0

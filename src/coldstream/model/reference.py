@@ -56,8 +56,25 @@ def score_gradient(theta: Theta, context: Vector, item: Vector, pairs: str) -> T
     return out
 
 
-def loss(kind: str, scores: Sequence[float], target: float) -> float:
-    """The loss of one event; score 0 is what happened, the others are negatives."""
+def loss(kind: str, scores: Sequence[float], target: float, weight: float = 1.0) -> float:
+    """The loss of one event; score 0 is what happened, the others are negatives. Below 0, a weight speaks against it."""
+    return abs(weight) * (_opposed_loss(kind, scores) if weight < 0.0 else _loss(kind, scores, target))
+
+
+def _opposed_loss(kind: str, scores: Sequence[float]) -> float:
+    first, *others = scores
+    if kind == "squared":
+        return first**2
+    if kind == "logistic":
+        return math.log1p(math.exp(first))
+    if not others:
+        return 0.0
+    if kind == "softmax":  # −log(1 − p0)
+        return math.log(sum(math.exp(y) for y in scores)) - math.log(sum(math.exp(y) for y in others))
+    return sum(math.log1p(math.exp(first - y)) for y in others) / len(others)
+
+
+def _loss(kind: str, scores: Sequence[float], target: float) -> float:
     wanted = [target] + [0.0] * (len(scores) - 1)
     if kind == "squared":
         return sum((y - t) ** 2 for y, t in zip(scores, wanted, strict=True))
@@ -68,8 +85,28 @@ def loss(kind: str, scores: Sequence[float], target: float) -> float:
     return sum(math.log1p(math.exp(y - scores[0])) for y in scores[1:]) / (len(scores) - 1)
 
 
-def loss_gradient(kind: str, scores: Sequence[float], target: float) -> list[float]:
+def loss_gradient(kind: str, scores: Sequence[float], target: float, weight: float = 1.0) -> list[float]:
     """∂ℓ/∂ŷ of every score."""
+    own = _opposed_gradient(kind, scores) if weight < 0.0 else _gradient(kind, scores, target)
+    return [abs(weight) * g for g in own]
+
+
+def _opposed_gradient(kind: str, scores: Sequence[float]) -> list[float]:
+    first, *others = scores
+    if kind == "squared":
+        return [2.0 * first, *(0.0 for _ in others)]
+    if kind == "logistic":
+        return [1.0 / (1.0 + math.exp(-first)), *(0.0 for _ in others)]
+    if not others:
+        return [0.0]
+    if kind == "softmax":
+        total, rest = sum(math.exp(y) for y in scores), sum(math.exp(y) for y in others)
+        return [math.exp(first) / total, *(math.exp(y) / total - math.exp(y) / rest for y in others)]
+    push = [1.0 / (1.0 + math.exp(y - first)) / len(others) for y in others]
+    return [sum(push), *(-own for own in push)]
+
+
+def _gradient(kind: str, scores: Sequence[float], target: float) -> list[float]:
     wanted = [target] + [0.0] * (len(scores) - 1)
     if kind == "squared":
         return [2.0 * (y - t) for y, t in zip(scores, wanted, strict=True)]
@@ -110,13 +147,13 @@ class Machine:
         """ŷ of every candidate in the context."""
         return [score(self.theta, context, own, self.hyperparameters.pairs) for own in candidates]
 
-    def loss(self, context: Vector, candidates: Sequence[Vector], target: float = 1.0) -> float:
+    def loss(self, context: Vector, candidates: Sequence[Vector], target: float = 1.0, weight: float = 1.0) -> float:
         """The loss of one event."""
-        return loss(self.hyperparameters.loss, self.scores(context, candidates), target)
+        return loss(self.hyperparameters.loss, self.scores(context, candidates), target, weight)
 
-    def learn(self, context: Vector, candidates: Sequence[Vector] = ({},), target: float = 1.0) -> None:
+    def learn(self, context: Vector, candidates: Sequence[Vector] = ({},), target: float = 1.0, weight: float = 1.0) -> None:
         """Predict, adapt λ, update Θ."""
-        gradient = self.gradient(context, candidates, target)
+        gradient = self.gradient(context, candidates, target, weight)
         touched = sorted(set(context).union(*candidates))
         if self.hyperparameters.regularization == "paper":
             self._adapt_paper(gradient, touched)
@@ -128,9 +165,9 @@ class Machine:
         """Let AdaGrad's sums of every column begin anew at its next update."""
         self._renewed = set(range(len(self.fields)))
 
-    def gradient(self, context: Vector, candidates: Sequence[Vector], target: float = 1.0) -> Theta:
+    def gradient(self, context: Vector, candidates: Sequence[Vector], target: float = 1.0, weight: float = 1.0) -> Theta:
         """∂ℓ/∂θ = Σ_j ∂ℓ/∂ŷ_j ∂ŷ_j/∂θ for every parameter."""
-        g = loss_gradient(self.hyperparameters.loss, self.scores(context, candidates), target)
+        g = loss_gradient(self.hyperparameters.loss, self.scores(context, candidates), target, weight)
         total = Theta(0.0, np.zeros_like(self.theta.w), np.zeros_like(self.theta.V))
         for gj, own in zip(g, candidates, strict=True):
             part = score_gradient(self.theta, context, own, self.hyperparameters.pairs)

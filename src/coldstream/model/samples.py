@@ -37,7 +37,7 @@ def learn_samples(
         n = order[place]
         first, last = samples.offset[n], samples.offset[n + 1]
         x = Sparse(samples.x.column[first:last], samples.x.value[first:last])
-        if not learn(rows, state, rule, x, nothing, targets[n], at + place):
+        if not learn(rows, state, rule, x, nothing, targets[n], 1.0, at + place):
             return place
     return -1
 

@@ -15,6 +15,7 @@ from coldstream.runtime.records import (
     ItemRemoved,
     Record,
     UserForgotten,
+    UserMerged,
     UserPut,
     ValuesReleased,
 )
@@ -33,7 +34,7 @@ class Checks:
 
     def __init__(self, recommender: Recommender) -> None:
         self._recommender = recommender
-        self._coming = _Coming({}, {})
+        self._coming = _Coming({}, {}, set())
         self._gone: set[tuple[type, str]] = set()
 
     def check(self, records: Sequence[Record]) -> None:
@@ -50,14 +51,15 @@ class Checks:
         recommender = self._recommender
         match record:
             case Interaction():
-                event = Event(record.user, record.item, record.time, record.context)
-                if record.context:
+                event = Event(record.user, record.item, record.time, record.context, record.feedback)
+                if record.context or record.feedback is not None or not recommender.schema.open_items:
                     coming.follow(recommender, event, certain=record.event_id is None)
             case ItemPut():
                 first, end = record.available_from, record.available_until
                 recommender.check_item(
                     record.id, record.attributes, available_from=first, available_until=end, hidden=record.hidden
                 )
+                coming.items.add(record.id)
             case UserPut():
                 recommender.check_user(record.id, record.attributes)
             case ItemRemoved():
@@ -65,29 +67,34 @@ class Checks:
                     raise UnknownId(f"item {record.id!r} is not in the catalogue; nothing was removed")
                 gone.add((ItemRemoved, record.id))
             case UserForgotten():
-                somebody = recommender.has_user(record.id) or recommender.memory.has_lost_users
+                somebody = recommender.has_user(record.id) or recommender.has_session(record.id)
+                somebody = somebody or recommender.memory.has_lost_users
                 if (UserForgotten, record.id) in gone or not somebody:
                     raise UnknownId(f"user {record.id!r} is not known; there is nothing to forget")
                 gone.add((UserForgotten, record.id))
+            case UserMerged():
+                recommender.check_merge(record.id, record.into)
             case FieldsAdded():
                 recommender.check_fields(fields_by_side(record.fields))
 
 
 class _Coming(NamedTuple):
-    """The context fields that events bring which are not written yet."""
+    """The context fields that events bring, and the items, which are not written yet."""
 
     certain: dict[str, Field]
     possible: dict[str, Field]
     """Of events that have an id: the log may have it already, and then neither the event nor its field comes."""
+    items: set[str]
+    """Items that are put."""
 
     def copy(self) -> "_Coming":
-        return _Coming(dict(self.certain), dict(self.possible))
+        return _Coming(dict(self.certain), dict(self.possible), set(self.items))
 
     def follow(self, recommender: Recommender, event: Event, certain: bool) -> None:
         """Take an event that can be learned whether the possible fields come or not; raise what it would be refused for."""
-        new = recommender.check_event(event, self.certain)
+        new = recommender.check_event(event, self.certain, self.items)
         if self.possible:
-            recommender.check_event(event, self.possible | self.certain)
+            recommender.check_event(event, self.possible | self.certain, self.items)
         (self.certain if certain else self.possible).update(new)
 
 
@@ -96,9 +103,9 @@ def together(first: Record, other: Record) -> bool:
 
     Whether an item or a user is there to go depends on what comes before, so those who go do so only with their like. What a
     field may be depends on all fields before it, those that events bring included, so it is added alone. Which values nobody
-    has depends on every line before.
+    has depends on every line before, and whom a session is folded into too.
     """
-    alone = FieldsAdded | ValuesReleased
+    alone = FieldsAdded | ValuesReleased | UserMerged
     return _leaves(first) == _leaves(other) and not isinstance(first, alone) and not isinstance(other, alone)
 
 

@@ -29,6 +29,7 @@ from coldstream.runtime.records import (
     RuleChanged,
     SchemaExtended,
     UserForgotten,
+    UserMerged,
     UserPut,
     ValuesReleased,
     record_of,
@@ -126,7 +127,12 @@ class Learner:
             self.position = position
             return
         recommender = self.recommender
-        self._engage()
+        if isinstance(record, UserMerged) and self.team is not None:
+            # A past moves from one learner to another: what they know is gathered, and they begin again with it.
+            self._merge(self.learners)
+            self.dismiss()
+        elif not isinstance(record, UserMerged):
+            self._engage()
         if self.team is not None:
             self.team.send([(position, one) for one in translated(record, recommender)])
         match record:
@@ -138,9 +144,13 @@ class Learner:
                 recommender.put_user(record.id, record.attributes)
             case ItemRemoved():
                 recommender.remove_item(record.id)
+            case UserMerged():
+                if recommender.has_user(record.id):  # who had to go for want of room has left nothing
+                    recommender.merge_user(record.id, record.into)
             case UserForgotten():
                 if recommender.has_user(record.id):  # who had to go for want of room may still be erased from the log
                     recommender.forget_user(record.id)
+                recommender.forget_session(record.id)
                 recommender.release_values(record.columns)
             case ValuesReleased():
                 recommender.release_values(record.columns)
@@ -245,7 +255,8 @@ class Learner:
             for position, interaction in lines:
                 self._learn(position, interaction, None)
             return
-        self.evaluation.note_unranked(new_users, places)
+        effect_of = recommender.schema.effect_of
+        self.evaluation.note_unranked(new_users, places, [bool(effect_of(own.feedback).trends) for _, own in lines])
 
     def _learn(self, position: int, interaction: Interaction, ranks: list[Rank] | None) -> None:
         recommender, event = self.recommender, interaction.event()
@@ -261,10 +272,14 @@ class Learner:
             recommender.observe(event, position=position)
         except InvalidInput:
             # Nothing is written that would be refused; should it be there all the same, a log must not end the service for
-            # good. What cannot be understood is its context.
+            # good. What cannot be understood is its context, or its item, which had to go before the line was learned.
             log.error("a line of the log is learned without its context, which is refused", extra={"position": position})
-            recommender.learn(Event(interaction.user, interaction.item, interaction.time), position=position)
-        self.evaluation.note(new_user, recommender.place(interaction.item), ranks)
+            event = Event(interaction.user, interaction.item, interaction.time)
+            if not recommender.has_item(event.item):
+                recommender.put_item(event.item)
+            recommender.learn(event, position=position)
+        counted = bool(recommender.schema.effect_of(event.kind).trends)
+        self.evaluation.note(new_user, recommender.place(interaction.item), ranks, counted)
 
     # What survives
 

@@ -76,8 +76,11 @@ class LiveEvaluation:
         self._new = np.zeros((window, 2), np.bool_)  # user, item
 
     def test(self, recommender: Recommender, event: Event) -> list[Rank] | None:
-        """Where every method would have ranked an item that is about to be learned; None if nobody could know of it."""
-        if not recommender.has_item(event.item):
+        """Where every method would have ranked an item that is about to be learned; None if nobody could know of it.
+
+        Nor is anything tested that is not what a recommender is for: a view, or a dislike.
+        """
+        if not recommender.has_item(event.item) or not recommender.schema.effect_of(event.kind).is_target:
             return None
         arrival = recommender.arrivals_by_place()
         self._grow(len(arrival))
@@ -87,10 +90,10 @@ class LiveEvaluation:
         recent = np.where(same, self._recent.scores(_NOTHING), NEVER)
         return ranks + recommender.rank_by(event.user, event.item, popularity, recent, time=event.time)
 
-    def note(self, new_user: bool, place: Place, ranks: list[Rank] | None) -> None:
-        """An event was learned: the shadows learn it too, and the window moves on."""
+    def note(self, new_user: bool, place: Place, ranks: list[Rank] | None, counted: bool = True) -> None:
+        """An event was learned: the shadows learn it too, where it counts as a choice, and the window moves on."""
         row = self._rows % self.window
-        self._new[row] = new_user, self._learn(place)
+        self._new[row] = new_user, self._learn(place, counted)
         self._ranks[row] = -1.0 if ranks is None else [rank.position for rank in ranks]
         self._candidates[row] = 0 if ranks is None else ranks[0].candidates
         self.events += 1
@@ -100,18 +103,21 @@ class LiveEvaluation:
             del self.alarms[:-MOST_ALARMS]
         self.tested += ranks is not None
 
-    def note_unranked(self, new_users: Sequence[bool], places: Sequence[Place]) -> None:
+    def note_unranked(
+        self, new_users: Sequence[bool], places: Sequence[Place], counted: Sequence[bool] | None = None
+    ) -> None:
         """Several events were learned that nobody ranked: what `note` does for each, in order."""
         rows = (self._rows + np.arange(len(places))) % self.window
-        new_items = np.array([self._learn(place) for place in places], np.bool_)
+        counts = [True] * len(places) if counted is None else counted
+        new_items = np.array([self._learn(*one) for one in zip(places, counts, strict=True)], np.bool_)
         last = slice(max(0, len(places) - self.window), None)  # a row that comes round twice keeps the later event
         self._new[rows[last], 0], self._new[rows[last], 1] = np.asarray(new_users)[last], new_items[last]
         self._ranks[rows[last]], self._candidates[rows[last]] = -1.0, 0
         self.events += len(places)
         self._rows += len(places)
 
-    def _learn(self, place: Place) -> bool:
-        """An item was chosen; whether it was for the first time."""
+    def _learn(self, place: Place, counted: bool) -> bool:
+        """An item was chosen, or something else happened to it; whether it was for the first time."""
         number, arrival = place
         self._grow(number + 1)
         if self._arrival[number] != arrival:
@@ -119,8 +125,11 @@ class LiveEvaluation:
             self._recent.forget(number)
             self._arrival[number] = arrival
         first = bool(self._popularity.scores(_NOTHING)[number] == 0)
-        self._popularity.learn(_NOTHING, number)
-        self._recent.learn(_NOTHING, number)
+        if counted:
+            self._popularity.learn(_NOTHING, number)
+            self._recent.learn(_NOTHING, number)
+        else:
+            self._recent.pass_by()
         return first
 
     def choices(self, place: Place) -> int:

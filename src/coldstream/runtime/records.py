@@ -101,6 +101,13 @@ class UserForgotten(msgspec.Struct, frozen=True, tag="user-forgotten", tag_field
     """When it was asked for, in seconds since 1970; nothing that is learned depends on it."""
 
 
+class UserMerged(msgspec.Struct, frozen=True, tag="user-merged", tag_field="kind"):
+    """What a session did belongs to a user now, and the session went. Its lines stay, until the user goes."""
+
+    id: str
+    into: str
+
+
 class ValuesReleased(msgspec.Struct, frozen=True, tag="values-released", tag_field="kind"):
     """Values went that nobody had but people who had left."""
 
@@ -116,10 +123,14 @@ class Interaction(msgspec.Struct, frozen=True, tag="event", tag_field="kind", om
     time: float | None = None
     context: dict[str, Any] = {}
     event_id: str | None = None
+    feedback: str | None = None
+    """The kind of the event, where it has one."""
+    recommendation_id: str | None = None
+    """The recommendation that it was taken from, where the client says so; nothing that is learned depends on it."""
 
     def event(self) -> Event:
         """What the recommender learns from."""
-        return Event.logged(self.user, self.item, self.time, self.context)
+        return Event.logged(self.user, self.item, self.time, self.context, self.feedback)
 
 
 Record: TypeAlias = (
@@ -134,6 +145,7 @@ Record: TypeAlias = (
     | ItemPut
     | ItemRemoved
     | UserForgotten
+    | UserMerged
     | ValuesReleased
     | Interaction
 )
@@ -151,6 +163,8 @@ def line(record: Record) -> LogLine:
             return LogLine(body, record.user, record.event_id)
         case UserPut():
             return LogLine(body, record.id)
+        case UserMerged():
+            return LogLine(body, record.into)
         case UserForgotten():
             return LogLine(body, record.id, forgets=True)
         case _:

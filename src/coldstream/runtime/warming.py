@@ -27,6 +27,7 @@ def warm_up(schema: Schema, hyperparameters: Hyperparameters) -> None:
     recommender.observe(event)
     recommender.replay([(recommender.position + 1, event)])
     recommender.recommend("user", time=0.0)
+    recommender.similar("item 0", time=0.0)
     recommender.explain("user", "item 0", time=0.0)
     Recommender.from_state(*recommender.state())
     recommender.remove_item("item 0")

@@ -6,11 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coldstream.arrays import Flags, Integers
+from coldstream.arrays import Flags, Floats, Integers
 from coldstream.catalogue.shapes import UserHistory
 from coldstream.features.sparse import Sparse
 
 NOTHING_EXCLUDED: Flags = np.zeros(0, np.uint8)
+NOTHING_ADDED: Floats = np.zeros(0, np.float32)
 
 
 class EncodedRequest(NamedTuple):
@@ -25,6 +26,8 @@ class EncodedRequest(NamedTuple):
     """Whether what the user had is excluded."""
     excluded: Flags = NOTHING_EXCLUDED
     """Per slot, whether it is excluded for other reasons; where it is empty, nothing is."""
+    added: Floats = NOTHING_ADDED
+    """Per slot, what a rule adds to the score; where it is empty, nothing."""
 
 
 class RequestBatch(NamedTuple):
@@ -38,6 +41,8 @@ class RequestBatch(NamedTuple):
     exclude_seen: Flags  # (B,)
     excluded: Flags  # (masks, I)
     mask: Integers  # (B,): the row of `excluded` that holds for a request, −1 for none
+    added: Floats  # (rows, I)
+    rule: Integers  # (B,): the row of `added` that holds for a request, −1 for none
 
     @classmethod
     def of(cls, requests: Sequence[EncodedRequest], items: int) -> "RequestBatch":
@@ -52,6 +57,8 @@ class RequestBatch(NamedTuple):
         )
         masks = {id(one.excluded): one.excluded for one in requests if len(one.excluded)}  # many share one
         rows = {key: row for row, key in enumerate(masks)}
+        rules = [one.added for one in requests if len(one.added)]
+        numbers = iter(range(len(rules)))
         joined = np.concatenate
         recent, seen, times = (joined(own) for own in zip(*(one.history for one in requests), strict=True))
         return cls(
@@ -63,18 +70,21 @@ class RequestBatch(NamedTuple):
             np.array([one.exclude_seen for one in requests], np.uint8),
             np.stack(list(masks.values())) if masks else _NO_MASKS,
             np.array([rows.get(id(one.excluded), -1) for one in requests], np.int32),
+            np.stack(rules) if rules else _NO_RULES,
+            np.array([next(numbers) if len(one.added) else -1 for one in requests], np.int32),
         )
 
     @classmethod
     def _of_one(cls, request: EncodedRequest, items: int) -> "RequestBatch":
         """The same for the most frequent batch, without joining anything."""
-        x, (recent, seen, times), n, exclude_seen, excluded = request
+        x, (recent, seen, times), n, exclude_seen, excluded, added = request
         ends = ((0, len(x.column)), (0, len(recent)), (0, len(seen)), (0, min(n, items)))
         flags = _YES if exclude_seen else _NO
-        if len(excluded):
-            return cls(np.array(ends, np.int32), x, recent, seen, times, flags, excluded.reshape(1, -1), _FIRST_MASK)
-        return cls(np.array(ends, np.int32), x, recent, seen, times, flags, _NO_MASKS, _NO_MASK)
+        masks, mask = (excluded.reshape(1, -1), _FIRST) if len(excluded) else (_NO_MASKS, _NONE)
+        rules, rule = (added.reshape(1, -1), _FIRST) if len(added) else (_NO_RULES, _NONE)
+        return cls(np.array(ends, np.int32), x, recent, seen, times, flags, masks, mask, rules, rule)
 
 
 _YES, _NO = np.ones(1, np.uint8), np.zeros(1, np.uint8)
-_NO_MASKS, _NO_MASK, _FIRST_MASK = np.zeros((0, 0), np.uint8), np.full(1, -1, np.int32), np.zeros(1, np.int32)
+_NO_MASKS, _NO_RULES = np.zeros((0, 0), np.uint8), np.zeros((0, 0), np.float32)
+_NONE, _FIRST = np.full(1, -1, np.int32), np.zeros(1, np.int32)

@@ -123,6 +123,10 @@ def _score_block(
             score[n] += number[n] * t
     add_trends(prepared.derived, vectors.trend_product, vectors.trend_pair, b, start, stop, room)
     add_cross_features(theta, items, prepared.derived, b, marks, start, stop, room)
+    if batch.rule[b] >= 0:
+        added, slot = batch.added[batch.rule[b]], items.rows.slot[start:stop]
+        for n in range(size):
+            score[n] += added[slot[n]]
     exclude_marked(marks, start, room)
     if batch.mask[b] >= 0:
         excluded, slot = batch.excluded[batch.mask[b]], items.rows.slot[start:stop]
@@ -207,4 +211,15 @@ def rank_of(
 @inlined
 def _all_allowed(batch: RequestBatch) -> RequestBatch:
     mask, exclude_seen = np.full_like(batch.mask, -1), np.zeros_like(batch.exclude_seen)
-    return RequestBatch(batch.offset, batch.x, batch.recent, batch.seen, batch.times, exclude_seen, batch.excluded, mask)
+    return RequestBatch(
+        batch.offset,
+        batch.x,
+        batch.recent,
+        batch.seen,
+        batch.times,
+        exclude_seen,
+        batch.excluded,
+        mask,
+        batch.added,
+        batch.rule,
+    )

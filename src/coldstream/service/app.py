@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from coldstream.service.dashboard_files import DashboardFiles
-from coldstream.service.endpoint import Endpoint, Resource, respond
+from coldstream.service.endpoint import Branches, Endpoint, Resource, respond
 from coldstream.service.gate import Gate
 from coldstream.service.openapi import document
 from coldstream.service.problems import CONTENT_TYPE, Problem
@@ -45,10 +45,17 @@ def application(service: Service, gate: Gate, routes: Sequence[Route] = ROUTES, 
         if tracing is not None:
             endpoint = tracing.traced(endpoint, route.method, route.path)
         resources.setdefault(route.path, {})[route.method] = endpoint
-    mounted = [
-        routing.Route(path.replace("{id}", "{id:anything}"), Resource(endpoints), methods=list(endpoints))
-        for path, endpoints in resources.items()
-    ]
+    mounted = []
+    for path, endpoints in resources.items():
+        if not path.endswith("{id}"):
+            if "{id}" not in path:
+                mounted.append(routing.Route(path, Resource(endpoints), methods=list(endpoints)))
+            continue
+        further = {
+            other.removeprefix(path): Resource(own) for other, own in resources.items() if other.startswith(f"{path}/")
+        }
+        branches = Branches(Resource(endpoints), further)
+        mounted.append(routing.Route(path.replace("{id}", "{id:anything}"), branches, methods=branches.methods))
     dashboard = DashboardFiles()
     described = _Document(msgspec.json.encode(document(routes, VERSION)))
     pages: dict[str, ASGIApp] = {"/": dashboard, "/assets/{name}": dashboard, "/openapi.json": described}

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from types import ModuleType
 from typing import Any
 
-from coldstream.service import health_messages, live_messages, messages, problems
+from coldstream.service import health_messages, live_messages, messages, problems, recommend_messages, search_messages
 
-_MODULES = (messages, health_messages, live_messages, problems)
+_MODULES = (messages, recommend_messages, search_messages, health_messages, live_messages, problems)
 
 
 def described(kind: str, properties: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,12 +10,14 @@ from typing import Any, TypeAlias
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 import msgspec
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from coldstream.errors import ColdstreamError, shown
 from coldstream.runtime.roles import NotTheWriter
 from coldstream.service.forwarding import ELSEWHERE, HOP, PASSED_BACK, Forwarded
 from coldstream.service.gate import Gate
+from coldstream.service.line_stream import LineStream
 from coldstream.service.messages import Nothing
 from coldstream.service.problems import CONTENT_TYPE, Problem, problem_of, undecodable, unqueryable
 from coldstream.service.routes import Route
@@ -24,6 +26,8 @@ from coldstream.service.service import Service
 log = logging.getLogger("coldstream.access")
 
 _JSON = b"application/json"
+LINES = (b"application/x-ndjson", b"application/jsonl")
+"""What JSON-lines are called."""
 _TEXT = b"text/plain; version=0.0.4; charset=utf-8"
 """The version is of Prometheus' format."""
 
@@ -52,8 +56,8 @@ class Endpoint:
         self._query = route.takes if route.method == "GET" else None
         self._decoder = None if route.takes is None or route.method == "GET" else msgspec.json.Decoder(route.takes)
         self._empty = b"{}" if route.takes is Nothing else b""
-        self._named = route.path.endswith("{id}")
-        self._prefix = route.path.removesuffix("{id}").encode()
+        self._prefix, named, self._suffix = (part.encode() for part in route.path.partition("{id}"))
+        self._named = bool(named)
         self._metrics = service.metrics.of(route.method, route.path)
         self._kind = _TEXT if route.gives is bytes else _JSON
         self._most = service.settings.body_bytes
@@ -94,6 +98,9 @@ class Endpoint:
         if AFTER in headers:
             await self._service.known_up_to(_position(headers[AFTER]))
         name = self._name(scope) if self._named else ""
+        if self._route.line is not None and _kind(headers) in LINES:
+            _refuse_encoding(headers)
+            return await LineStream(self._service, self._route.line, self._most).take(receive)
         if self._query is not None:
             given = _queried(self._query, scope["query_string"])
         else:
@@ -128,14 +135,13 @@ class Endpoint:
             raise undecodable(error, self._route.takes, body) from error
 
     async def _body(self, headers: Mapping[bytes, bytes], receive: Receive) -> bytes:
-        kind = headers.get(b"content-type", b"")
         # Asked of an empty body too: a page of somewhere else can make a browser send other types here without asking first.
-        if kind != _JSON and kind.partition(b";")[0].strip().lower() != _JSON:
-            message = f"the header Content-Type must be application/json, got {shown(kind.decode('latin-1'))}"
+        if _kind(headers) != _JSON:
+            others = " or application/x-ndjson" if self._route.line is not None else ""
+            kind = shown(headers.get(b"content-type", b"").decode("latin-1"))
+            message = f"the header Content-Type must be application/json{others}, got {kind}"
             raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, message)
-        if headers.get(b"content-encoding", b"identity").strip().lower() not in (b"", b"identity"):
-            message = "the header Content-Encoding must be left out; send the body as it is, and not compressed"
-            raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, message)
+        _refuse_encoding(headers)
         length = headers.get(b"content-length", b"0")
         if len(length) > 15 or int(length) > self._most:
             raise self._too_large()
@@ -160,6 +166,7 @@ class Endpoint:
         if not raw.startswith(self._prefix):
             message = f"the path must begin with {self._prefix.decode()} as it stands here; only the id is percent-encoded"
             raise Problem(HTTPStatus.NOT_FOUND, message)
+        raw = raw[: len(raw) - len(self._suffix)]  # whoever routes has seen it there
         if b"/" in raw[len(self._prefix) :]:
             message = "the id in the path must be percent-encoded, a slash as %2F; or end the path behind the id"
             raise Problem(HTTPStatus.NOT_FOUND, message, "id")
@@ -180,8 +187,37 @@ class Resource:
         self.endpoints = endpoints
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        method = scope["method"]
-        await self.endpoints["GET" if method == "HEAD" else method](scope, receive, send)
+        method = "GET" if scope["method"] == "HEAD" else scope["method"]
+        if method not in self.endpoints:
+            raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED, headers={"Allow": ", ".join(self.endpoints)})
+        await self.endpoints[method](scope, receive, send)
+
+
+class Branches:
+    """All routes behind one path with an id: its own, and those that go on behind the id.
+
+    An id may hold a slash, percent-encoded, so it is the path as it was sent that tells which.
+    """
+
+    def __init__(self, own: Resource, further: Mapping[str, Resource]) -> None:
+        self._own, self._further = own, {suffix.encode(): resource for suffix, resource in further.items()}
+        self.methods = sorted({method for one in (own, *further.values()) for method in one.endpoints})
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        raw: bytes = scope["raw_path"].partition(b"?")[0]
+        found = (resource for suffix, resource in self._further.items() if raw.endswith(suffix))
+        await next(found, self._own)(scope, receive, send)
+
+
+def _kind(headers: Mapping[bytes, bytes]) -> bytes:
+    """What a body is said to be, without parameters."""
+    return headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+
+
+def _refuse_encoding(headers: Mapping[bytes, bytes]) -> None:
+    if headers.get(b"content-encoding", b"identity").strip().lower() not in (b"", b"identity"):
+        message = "the header Content-Encoding must be left out; send the body as it is, and not compressed"
+        raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, message)
 
 
 def _queried(kind: Any, query: bytes) -> Any:

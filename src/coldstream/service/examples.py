@@ -12,6 +12,7 @@ class Example(NamedTuple):
 
 _EVENT = {"user": "ann", "item": "b7", "time": "2026-11-15T09:30:00Z", "context": {"device": "phone"}, "event_id": "e-1"}
 _ITEM = {"id": "b7", "attributes": {"genre": ["jazz", "live"], "price": 12.5}}
+_ATTRIBUTES = {"attributes": _ITEM["attributes"]}
 _USER = {"id": "ann", "attributes": {"country": "NL"}}
 _WRITTEN = {"written": 1, "position": 4}
 _TERMS = [{"features": ["user.country=NL", "item.genre=jazz"], "value": 0.61}, {"features": ["item.id=b7"], "value": 0.2}]
@@ -112,10 +113,23 @@ EXAMPLES: dict[str, Example] = {
     ),
     "changed": Example({"n": 1}, {"since_events": 2_400, "changed": [{"feature": "item.id=b7", "change": 0.31}]}),
     "recommend": Example(
-        {"user": "ann", "n": 2, "context": {"device": "phone"}, "where": {"genre": "jazz"}},
-        {"items": [{"item": "b7", "score": 1.92}, {"item": "b2", "score": 1.4}]},
+        {
+            "user": "ann",
+            "n": 2,
+            "context": {"device": "phone"},
+            "where": {"genre": {"any": ["jazz", "live"], "not": ["swing"]}, "price": {"max": 50}},
+            "rules": {"boosts": [{"where": {"genre": "live"}, "factor": 2}], "most_per": {"genre": 3}, "diversity": 0.2},
+            "remember": True,
+        },
+        {
+            "items": [{"item": "b7", "score": 1.92}, {"item": "b2", "score": 1.4}],
+            "recommendation_id": "3KXVtN0c9VhyQ0pU",
+        },
     ),
     "learn": Example([_EVENT], {"learned": 1, "duplicates": 0, "position": 5}),
+    "similar": Example({"n": 2}, {"items": [{"item": "b2", "score": 0.71}, {"item": "b9", "score": 0.4}]}),
+    "trending": Example({"half_life": 500}, {"items": [{"item": "b2", "score": 31.4}]}),
+    "newest": Example({"n": 1, "describe": True}, {"items": [{"item": "b7", "score": 1681.0, **_ATTRIBUTES}]}),
     "explain": Example({"user": "ann", "item": "b7"}, {"score": 0.81, "terms": _TERMS, "available": True}),
     "put_items": Example([_ITEM, {"id": "b8", "hidden": True}], {"written": 2, "position": 5}),
     "put_item": Example({"attributes": _ITEM["attributes"], "available_from": "2026-12-01T00:00:00Z"}, _WRITTEN),
@@ -123,6 +137,7 @@ EXAMPLES: dict[str, Example] = {
     "delete_item": Example(None, _WRITTEN),
     "put_users": Example([_USER], _WRITTEN),
     "put_user": Example({"attributes": _USER["attributes"]}, _WRITTEN),
+    "merge_user": Example({"session": "visitor-8812"}, _WRITTEN),
     "get_user": Example(None, _USER),
     "delete_user": Example(None, {"position": 6, "erasure_begins_within": 600.0}),
     "evaluation": Example(None, _EVALUATION),

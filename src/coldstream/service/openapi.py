@@ -9,7 +9,7 @@ import msgspec
 
 from coldstream.service.descriptions import described
 from coldstream.service.examples import EXAMPLES, Example
-from coldstream.service.messages import Nothing
+from coldstream.service.messages import LinesTaken, Nothing
 from coldstream.service.problems import ProblemDocument
 from coldstream.service.routes import Route
 
@@ -34,7 +34,7 @@ _WHEN: dict[int, str] = {
 def document(routes: Sequence[Route], version: str) -> dict[str, Any]:
     """All routes, with examples."""
     kinds = [kind for route in routes for kind in (route.takes, route.gives) if kind is not None and kind is not bytes]
-    schemas, components = msgspec.json.schema_components([*kinds, ProblemDocument], ref_template=_REFERENCE)
+    schemas, components = msgspec.json.schema_components([*kinds, LinesTaken, ProblemDocument], ref_template=_REFERENCE)
     for name, component in components.items():
         component["properties"] = described(name, component["properties"])
     schema_of = {id(kind): schema for kind, schema in zip(kinds, schemas, strict=False)}
@@ -57,7 +57,7 @@ def document(routes: Sequence[Route], version: str) -> dict[str, Any]:
 
 
 def _operation(route: Route, schema_of: dict[int, Any]) -> dict[str, Any]:
-    named = route.path.endswith("{id}")
+    named = "{id}" in route.path
     operation: dict[str, Any] = {
         "operationId": route.handler.__name__,
         "summary": (inspect.getdoc(route.handler) or "").split("\n")[0],
@@ -71,11 +71,19 @@ def _operation(route: Route, schema_of: dict[int, Any]) -> dict[str, Any]:
         which = {"description": "The id, percent-encoded.", "schema": length, "example": "b7"}
         operation["parameters"] = [{"name": "id", "in": "path", "required": True, **which}]
     if route.takes is not None and route.method == "GET":
-        operation["parameters"] = _queried(route.takes)
+        operation["parameters"] = [*operation.get("parameters", ()), *_queried(route.takes)]
     elif route.takes is not None:
         content = {"schema": schema_of[id(route.takes)], "example": _example(route).given}
-        operation["requestBody"] = {"required": route.takes is not Nothing, "content": {"application/json": content}}
+        kinds: dict[str, Any] = {"application/json": content}
+        if route.line is not None:
+            text = {"type": "string", "description": "JSON-lines, as many as you like: an object a line, as in a list."}
+            kinds["application/x-ndjson"] = {"schema": text, "example": _in_lines(_example(route).given)}
+        operation["requestBody"] = {"required": route.takes is not Nothing, "content": kinds}
     return operation
+
+
+def _in_lines(listed: list[Any]) -> str:
+    return "".join(f"{msgspec.json.encode(one).decode()}\n" for one in listed)
 
 
 def _queried(kind: Any) -> list[dict[str, Any]]:
@@ -93,20 +101,24 @@ def _success(route: Route, schema_of: dict[int, Any]) -> dict[str, Any]:
     if route.gives is bytes:
         content: dict[str, Any] = {"text/plain": {"schema": {"type": "string"}, "example": answer}}
     else:
-        content = {"application/json": {"schema": schema_of[id(route.gives)], "example": answer}}
+        own = schema_of[id(route.gives)]
+        lines = {"$ref": _REFERENCE.format(name=LinesTaken.__name__)}
+        schema = own if route.line is None else {"anyOf": [own, lines]}
+        content = {"application/json": {"schema": schema, "example": answer}}
     return {"description": "Done.", "content": content}
 
 
 def _statuses(route: Route) -> list[int]:
     """What else a route may answer with."""
-    statuses, named = {503}, route.path.endswith("{id}")
+    statuses, named = {503}, "{id}" in route.path
     if route.scope is not None:
         statuses |= {401, 403, 421, 429}
     if route.takes is not None:
         statuses |= {400, 422} if route.method == "GET" else {400, 413, 415, 422}
     if named:
         statuses |= {400, 422}
-    if (named and route.method in ("GET", "DELETE")) or route.path in ("/explain", "/features", "/features/nearest"):
+    asks = ("/explain", "/recommend", "/features", "/features/nearest", "/users/{id}/merge")
+    if (named and route.method in ("GET", "DELETE")) or route.path in asks:
         statuses.add(404)
     return sorted(statuses)
 

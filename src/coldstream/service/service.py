@@ -37,6 +37,7 @@ from coldstream.service.live_samples import LiveSamples
 from coldstream.service.metrics import Metrics
 from coldstream.service.request_batcher import RequestBatcher
 from coldstream.service.settings import Settings
+from coldstream.service.shown_lists import ShownLists
 from coldstream.storage.sharing import Shared, Sharing
 from coldstream.storage.store import Store
 
@@ -118,6 +119,7 @@ class Service:
         """
         self.metrics = Metrics(self)
         self.batcher = RequestBatcher()
+        self.shown_lists = ShownLists()
         self.live_samples = LiveSamples(self)
         self.start_up: StartUp | None = None
         """How far the start has come, until it is over."""

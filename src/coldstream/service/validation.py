@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import inspect
 
-from coldstream.service.messages import Name, Value
+from coldstream.service.messages import Condition, Name, Value
 
 _UNKNOWN, _MISSING = "Object contains unknown field `", "Object missing required field `"
 _AT = re.compile(r"(?P<reason>.*?)(?: - at (?P<key>`key` in )?`(?P<path>\$[\w.\[\]]*)`)?", re.DOTALL)
@@ -63,7 +63,7 @@ def _followed(path: str, document: Any, node: Any) -> tuple[str, Any, Any]:
         node = _within(node, step)
         key: Any = int(step["index"]) if step["index"] else step["name"]
         if step["any"]:
-            key = next(_refused(value), None)
+            key = next(_refused(value, node), None)
         try:
             value = value[key]
         except (LookupError, TypeError):
@@ -74,10 +74,11 @@ def _followed(path: str, document: Any, node: Any) -> tuple[str, Any, Any]:
     return named, value, node
 
 
-def _refused(fields: Any) -> Iterator[str]:
+def _refused(fields: Any, node: Any) -> Iterator[str]:
+    kind: Any = Value | Condition if any(isinstance(one, inspect.DictType) for one in _types(node)) else Value
     for name, value in fields.items() if isinstance(fields, dict) else ():
         try:
-            msgspec.convert({name: value}, dict[Name, Value])
+            msgspec.convert({name: value}, dict[Name, kind])
         except msgspec.ValidationError:
             yield name
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coldstream import Event
+from coldstream import Event, Feedback
 from coldstream.arrays import Doubles
 from coldstream.baselines.baseline import Baseline
 from coldstream.baselines.popularity import Popularity
@@ -125,3 +125,16 @@ def test_who_comes_again_is_the_same() -> None:
 
 def test_without_items_there_is_nothing_to_recommend() -> None:
     assert Baseline(Popularity(), repeats=False).recommend("a", 3, **ASKED) == []
+
+
+def test_kinds_are_choices_or_had_as_the_schema_says() -> None:
+    kinds = (Feedback("view", 0.2), Feedback("purchase", 1), Feedback("dislike", -1))
+    baseline = Baseline(Popularity(), repeats=False, feedback=kinds)
+    baseline.add_user("u", {})
+    for item in ("a", "b", "c", "d"):
+        baseline.add_item(item, {})
+    baseline.train([Event("u", "a", kind="view"), Event("u", "b", kind="purchase")])
+    baseline.learn(Event("u", "c", kind="dislike"))
+    baseline.learn(Event("u", "a", kind="view"))
+    assert baseline.recommend("u", 4, context={}, time=None) == ["a", "d"]
+    assert baseline.rank("u", "d", context={}, time=None) == (1.0, 2)

@@ -111,7 +111,7 @@ def test_a_forgotten_time_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (("--column", "when=time"), "--column must be user=NAME, item=NAME, time=NAME, got 'when=time'"),
+        (("--column", "when=time"), "--column must be user=NAME, item=NAME, time=NAME, kind=NAME, got 'when=time'"),
         (("--methods", "item-knn:k=3"), "method item-knn: it has no option 'k'; known are shrinkage, recency"),
         (("--methods", "popularity:x=3"), "method popularity: it has no option 'x'; known are none"),
         (
@@ -127,3 +127,35 @@ def test_mistakes_are_answered_in_the_words_of_the_command_line(
 ) -> None:
     assert main(["evaluate", "--events", str(events), *arguments]) == 2
     assert error in capsys.readouterr().err
+
+
+SHOP = """
+[item]
+id = { kind = "id" }
+[feedback]
+view = 0.2
+purchase = 1
+dislike = -1
+"""
+
+
+@pytest.mark.parametrize(("target", "tested"), [((), 47), (("--target", "view"), 47), (("--target", "purchase"), 47)])
+def test_a_kind_is_a_target(events: Path, target: tuple[str, ...], tested: int, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [line.split(",") for line in events.read_text().splitlines()[1:]]
+    kinds = ("view", "purchase", "dislike")
+    lines = [",".join((*row, kinds[n % 3])) for n, row in enumerate(rows)]
+    events.write_text("user,item,time,what\n" + "\n".join(lines) + "\n")
+    (events.parent / "schema.toml").write_text(SHOP)
+    given = ["evaluate", "--events", str(events), "--schema", str(events.parent / "schema.toml"), "--column", "kind=what"]
+    ranks = events.parent / "ranks.parquet"
+    assert main([*given, *target, "--methods", "popularity,imf", "--jobs", "1", "--ranks", str(ranks)]) == 0
+    assert f"{tested} tested" in capsys.readouterr().out
+    places = pq.read_table(ranks).to_pydict()["event"]
+    wanted = target[1] if target else "purchase"
+    assert {kinds[place % 3] for place in places} == {wanted}
+
+
+def test_a_schema_with_kinds_wants_their_column(events: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (events.parent / "schema.toml").write_text(SHOP)
+    assert main(["evaluate", "--events", str(events), "--schema", str(events.parent / "schema.toml")]) == 2
+    assert "no column 'kind'" in capsys.readouterr().err

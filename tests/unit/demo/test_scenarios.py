@@ -12,16 +12,17 @@ from coldstream.demo.audience import Audience
 from coldstream.demo.churn import ITEMS, churn
 from coldstream.demo.scenario_events import Choice, ItemCame, ItemWent, ScenarioEvent, UserCame
 from coldstream.demo.scenarios import SCENARIOS
+from coldstream.events.simulated_shop import Gone, Offer, shop, shop_stream
 
 
-@pytest.mark.parametrize("name", ["clicks", "churn"])
+@pytest.mark.parametrize("name", ["clicks", "churn", "shop"])
 def test_a_scenario_is_the_same_whenever_it_is_run(name: str) -> None:
     first, again = (list(islice(SCENARIOS[name].events(), 3000)) for _ in range(2))
     assert first == again
     assert len(first) == 3000
 
 
-@pytest.mark.parametrize("name", ["clicks", "churn"])
+@pytest.mark.parametrize("name", ["clicks", "churn", "shop"])
 def test_the_schema_of_a_scenario_knows_all_that_happens(name: str) -> None:
     from coldstream import Event, Recommender
 
@@ -39,7 +40,32 @@ def test_the_schema_of_a_scenario_knows_all_that_happens(name: str) -> None:
                 recommender.learn(Event(*event))
 
 
-def test_in_the_shop_there_are_always_as_many_items_and_nobody_chooses_one_twice() -> None:
+def test_the_shop_keeps_its_rules() -> None:
+    there, hidden, kinds = set[str](), set[str](), defaultdict[str, int](int)
+    over, carts = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
+    for one in islice(shop(1), 9000):
+        match one:
+            case Offer():
+                there.add(one.item)
+                (hidden.add if one.hidden else hidden.discard)(one.item)
+            case Gone():
+                there.remove(one.item)
+            case _:
+                kinds[one.kind] += 1
+                assert one.item in there - hidden
+                assert one.item not in over[one.user]
+                if one.kind == "cart":
+                    carts[one.user].add(one.item)
+                elif one.kind != "view":
+                    over[one.user].add(one.item)
+                    assert one.kind == "dislike" or one.item in carts[one.user]
+    assert len(there) == 200
+    assert kinds["view"] > 4 * kinds["cart"] > 4 * kinds["purchase"] > 400
+    assert kinds["dislike"] > 100
+    assert shop_stream(1, 100).events == shop_stream(1, 200).first(100).events
+
+
+def test_in_the_record_shop_there_are_always_as_many_items_and_nobody_chooses_one_twice() -> None:
     there: set[str] = set()
     had = defaultdict[str, set[str]](set)
     went = 0
@@ -58,7 +84,7 @@ def test_in_the_shop_there_are_always_as_many_items_and_nobody_chooses_one_twice
     assert len(had) > 400
 
 
-@pytest.mark.parametrize("name", ["clicks", "churn"])
+@pytest.mark.parametrize("name", ["clicks", "churn", "shop"])
 def test_a_schema_can_be_written_and_read(name: str, tmp_path: Any) -> None:
     schema = SCENARIOS[name].schema()
     (tmp_path / "schema.toml").write_text(schema.toml())

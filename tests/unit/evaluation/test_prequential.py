@@ -210,3 +210,33 @@ def test_an_odd_top_is_refused(top: object) -> None:
 def test_a_stream_without_events_is_refused() -> None:
     with pytest.raises(InvalidInput, match=r"'hand-worked' must have events, got \[\]"):
         run_trial(Counting(repeats=False), hand_worked(False, []), 10)
+
+
+# Kinds of events
+
+
+KINDS = ["view", None, "purchase", "view", "purchase", "view", "purchase", "purchase", "view", "purchase"]
+
+
+def test_only_targets_are_tested_and_the_rest_is_learned() -> None:
+    events = [Event(e.user, e.item, e.time, e.context, kind) for e, kind in zip(EVENTS, KINDS, strict=True)]
+    whole = tried(repeats=False, top=2)
+    trial = run_trial(Counting(False), hand_worked(False, events), 2, targets={"purchase"})
+    tested = [n - 3 for n in range(3, 10) if KINDS[n] == "purchase"]
+    assert trial.place.tolist() == [4, 6, 7, 9]
+    assert trial.rank.tolist() == whole.rank[tested].tolist()
+    assert trial.candidates.tolist() == whole.candidates[tested].tolist()
+    assert trial.new_item.tolist() == whole.new_item[tested].tolist()
+    assert whole.place is None
+
+
+def test_a_target_that_never_comes_is_refused() -> None:
+    with pytest.raises(InvalidInput, match=r"target must be a kind of the tested events \(None\), got \['purchase'\]"):
+        run_trial(Counting(False), hand_worked(False), 2, targets={"purchase"})
+
+
+def test_progress_is_told_of_all_events_whether_they_are_tested_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prequential, "EVENTS_BETWEEN_ADVANCES", 2)
+    events, heard = [Event(e.user, e.item, kind=kind) for e, kind in zip(EVENTS, KINDS, strict=True)], []
+    run_trial(Counting(False), hand_worked(False, events), 2, heard.append, targets={"view"})
+    assert heard == [3, 5, 7, 9, 10]

@@ -165,6 +165,7 @@ def test_the_list_says_what_is_here(cache: Path) -> None:
         "ml-100k": cached,
         "ml-1m": None,
         "movietweetings": None,
+        "shop": None,
         "clicks": None,
     }
     assert all(entry.summary for entry in datasets.listed())
@@ -193,7 +194,7 @@ def test_without_the_variable_the_message_says_that_there_is_one(cache: Path) ->
 @pytest.mark.parametrize("name", ["ml-20m", "", None, []])
 def test_an_unknown_name_is_refused(name: object) -> None:
     for verb in (datasets.folder, datasets.fetch, datasets.load):
-        with pytest.raises(InvalidInput, match="one of ml-100k, ml-1m, movietweetings, clicks"):
+        with pytest.raises(InvalidInput, match="one of ml-100k, ml-1m, movietweetings, shop, clicks"):
             verb(name)
 
 

@@ -506,3 +506,17 @@ def test_a_byte_order_mark_is_no_part_of_the_file(file: Callable[..., Path]) -> 
 
 def test_suffixes_may_be_capitals(file: Callable[..., Path]) -> None:
     assert len(read_stream(str(file("user\titem\n1\t2\n", "EVENTS.TSV"))).events) == 1
+
+
+def test_a_column_has_the_kind_of_events_where_it_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "events.csv"
+    path.write_text("user,item,kind,action\nu1,i1,a,view\nu2,i2,b,\n")
+    plain = read_stream(path).events
+    assert [(event.kind, dict(event.context)) for event in plain] == [
+        (None, {"kind": "a", "action": "view"}),
+        (None, {"kind": "b"}),
+    ]
+    told = read_stream(path, columns={"kind": "action"}).events
+    assert [(event.kind, dict(event.context)) for event in told] == [("view", {"kind": "a"}), (None, {"kind": "b"})]
+    with pytest.raises(InvalidInput, match="no column 'what'"):
+        read_stream(path, columns={"kind": "what"})

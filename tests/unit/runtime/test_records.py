@@ -16,6 +16,7 @@ from coldstream.runtime.records import (
     Record,
     SchemaExtended,
     UserForgotten,
+    UserMerged,
     UserPut,
     line,
     record_of,
@@ -28,10 +29,11 @@ values = scalars | st.floats(allow_nan=False, allow_infinity=False) | st.lists(s
 fields = st.dictionaries(ids, values, max_size=3)
 times = st.none() | st.floats(-1e15, 1e15)
 records: st.SearchStrategy[Any] = st.one_of(
-    st.builds(Interaction, ids, ids, times, fields, st.none() | ids),
+    st.builds(Interaction, ids, ids, times, fields, st.none() | ids, st.none() | ids),
     st.builds(ItemPut, ids, fields),
     st.builds(ItemPut, ids, fields, times, times, st.booleans()),
     st.builds(UserPut, ids, fields),
+    st.builds(UserMerged, ids, ids),
     st.builds(ItemRemoved, ids),
     st.builds(UserForgotten, ids, st.lists(st.integers(0, 2**31 - 1), max_size=3).map(tuple)),
     st.builds(FieldsAdded, st.just({"item": {"brand": {"kind": "category"}}})),
@@ -53,6 +55,8 @@ def test_lines_of_a_person_name_the_person_and_no_others_do(record: Record) -> N
             assert (written.user, written.event_id, written.forgets) == (record.user, record.event_id, False)
         case UserPut():
             assert (written.user, written.event_id, written.forgets) == (record.id, None, False)
+        case UserMerged():
+            assert (written.user, written.event_id, written.forgets) == (record.into, None, False)
         case UserForgotten():
             assert (written.user, written.event_id, written.forgets) == (record.id, None, True)
         case _:
@@ -76,6 +80,8 @@ def test_lines_of_a_person_name_the_person_and_no_others_do(record: Record) -> N
             b'{"kind":"event","user":"u","item":"i","time":1.5,"context":{"a":"b"},"event_id":"e"}',
             Interaction("u", "i", 1.5, {"a": "b"}, "e"),
         ),
+        (b'{"kind":"event","user":"u","item":"i","feedback":"view"}', Interaction("u", "i", feedback="view")),
+        (b'{"kind":"user-merged","id":"s","into":"u"}', UserMerged("s", "u")),
     ],
 )
 def test_lines_are_written_as_logs_on_disk_have_them(body: bytes, record: Record) -> None:

@@ -2,16 +2,29 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
+from msgspec import structs
 from several import SCHEMA, lines, recommender
 
-from coldstream import Recommender
+from coldstream import Feedback, Recommender
+from coldstream.exchange import owner
 from coldstream.increments import State
 from coldstream.runtime.learner import Learner
 from coldstream.runtime.learners import LocalLearners
 from coldstream.runtime.live_evaluation import LiveEvaluation
-from coldstream.runtime.records import Interaction, ItemRemoved, Merged, Record, UserForgotten, ValuesReleased
+from coldstream.runtime.records import (
+    Interaction,
+    ItemPut,
+    ItemRemoved,
+    Merged,
+    Record,
+    UserForgotten,
+    UserMerged,
+    UserPut,
+    ValuesReleased,
+)
 from conftest import bits
 
 
@@ -78,6 +91,55 @@ def test_lines_one_by_one_and_together_lead_to_the_same_bits() -> None:
     for position, record in log:
         single.apply(position, record)
     assert bits(together.recommender) == bits(single.recommender)
+
+
+def test_a_session_is_folded_into_a_user_of_another_learner() -> None:
+    log = merging(lines(160), 3, 40)
+    log[100:100] = [(0, UserMerged("u1", "u2"))]
+    log = [(position, record) for position, (_, record) in enumerate(log, 1)]
+    assert owner("u1", 3) != owner("u2", 3)
+    front, again, single = learner(), learner(hire=None), recommender()
+    front.apply_all(log)
+    again.apply_all(log)
+    assert bits(front.recommender) == bits(again.recommender)
+    for position, record in log:
+        match record:
+            case UserPut():
+                single.put_user(record.id, record.attributes)
+            case ItemPut():
+                single.put_items([(record.id, record.attributes)])
+            case UserMerged():
+                single.merge_user(record.id, record.into)
+            case Interaction():
+                single.learn(record.event(), position=position)
+    assert front.team is not None
+    own = front.team._learners.partitions[owner("u2", 3)].recommender  # type: ignore[attr-defined]
+    for one in (front.recommender, own):  # pasts are those of a single process, wherever they are kept
+        assert {item.item for item in one.recommend("u2", 50)} == {item.item for item in single.recommend("u2", 50)}
+        assert one._users.of("u2").recent == single._users.of("u2").recent
+
+
+@pytest.mark.parametrize("learners", [1, 3])
+def test_kinds_count_for_several_learners_as_for_one(learners: int) -> None:
+    schema = replace(SCHEMA, feedback=(Feedback("view", 0.2), Feedback("dislike", -1.0)))
+    kinds = [None, "view", "dislike"]
+    log: list[tuple[int, Record]] = [
+        (position, structs.replace(record, feedback=kinds[position % 3]) if isinstance(record, Interaction) else record)
+        for position, record in lines(150)
+    ]
+    found = []
+    for hire in (LocalLearners, None):
+        own = Learner(schema, Recommender(schema, seed=5, factors=8, negatives=5), LiveEvaluation(), 0)
+        own.hire = hire
+        own.apply_all(merging(log, learners, 30))
+        found.append(own)
+    assert bits(found[0].recommender) == bits(found[1].recommender)
+    single = Recommender(schema, seed=5, factors=8, negatives=5)
+    alone = Learner(schema, single, LiveEvaluation(), 0)
+    alone.apply_all(merging(log, 1, 30))
+    counted = [name for name in single.state()[1] if name.startswith("catalogue.") and "column" not in name]
+    for name in counted:
+        assert (found[0].recommender.state()[1][name] == single.state()[1][name]).all(), name
 
 
 def test_another_number_of_learners_goes_on_from_the_merge() -> None:

@@ -8,7 +8,7 @@ import pytest
 DRIVE = """
 import gc, sys
 from numba.core.registry import CPUDispatcher
-from coldstream import Categories, Category, Event, Id, Number, Recommender, Schema, TimePart
+from coldstream import Boost, Categories, Category, Event, Id, Number, Recommender, Rules, Schema, TimePart
 from coldstream.config import preset
 from coldstream.runtime.live_evaluation import LiveEvaluation
 from coldstream.runtime.warming import warm_up
@@ -46,6 +46,8 @@ for spread in (1, 40):
         recommender.recommend_batch([recommender.encode_request(user, n, **rest) for user, n, rest in asked])
         recommender.recommend(None, 3, allow=["i1", "i2"], deny=["i2"], where={"genre": "a"} if rich else None)
     recommender.explain("u1", "i1")
+    recommender.similar("i1")
+    recommender.recommend("u1", 5, rules=Rules([Boost({"genre": "a"})] if rich else [], diversity=0.5))
     recommender.remove_item("i1")
     recommender.forget_user("u1")
     recommender = Recommender.from_state(*recommender.state())

@@ -46,8 +46,10 @@ PATIENCE = 600.0
 class Api:
     """A service in this process."""
 
-    def __init__(self, folder: Path, keys: Keys | None = None, rate: float = 0.0, **settings: Any) -> None:
-        (folder / "schema.toml").write_text(SCHEMA)
+    def __init__(
+        self, folder: Path, keys: Keys | None = None, rate: float = 0.0, schema: str = SCHEMA, **settings: Any
+    ) -> None:
+        (folder / "schema.toml").write_text(schema)
         given = Settings(
             schema=folder / "schema.toml", data=folder / "data", hyperparameters={"factors": 3, "negatives": 3}, **settings
         )

@@ -13,7 +13,7 @@ from coldstream import inspection
 from coldstream.catalogue.combinations import CombinationTable
 from coldstream.features.vocabulary import Vocabulary
 from coldstream.model import explanation
-from coldstream.service import handlers, messages
+from coldstream.service import messages, recommend_handlers
 
 TAGS = [f"tag-{n}" for n in range(256)]
 ITEMS = 120
@@ -100,7 +100,7 @@ def test_terms_are_made_beside_the_event_loop(api: Api, monkeypatch: pytest.Monk
         where.add(threading.get_ident())
         return explanation.explained(*given)
 
-    monkeypatch.setattr(handlers, "explained", watched)
+    monkeypatch.setattr(recommend_handlers, "explained", watched)
     assert api.call("POST", "/recommend", {"n": 3, "explain": True}).status == 200
     assert api.call("POST", "/explain", {"item": "i3"}).status == 200
     assert where

@@ -30,6 +30,18 @@ export function sideForm(side, legend, fields) {
   };
 }
 
+/** What choosing an item means: one of the kinds that the schema declares, the weightiest first, or a plain choice. */
+export function kindForm(kinds) {
+  const weight = (own) => (typeof own === "number" ? own : own.weight);
+  const names = Object.keys(kinds).toSorted((one, other) => weight(kinds[other]) - weight(kinds[one]));
+  const options = names.map((name) => element("option", { value: name }, `${name} (${fixed(weight(kinds[name]), 1)})`));
+  const input = element("select", { id: "kind", "data-testid": "kind" }, ...options, element("option", { value: "" }, "plain choice"));
+  const label = element("label", { for: "kind" }, "what choosing means");
+  const hint = element("p", { class: "hint" }, "A kind of event, with its weight.");
+  const field = element("div", { class: "field" }, label, input, hint);
+  return { element: element("fieldset", {}, element("legend", {}, "Choosing"), field), value: () => input.value || null };
+}
+
 function fieldOf(id, name, options) {
   const { input, parts, value } = INPUTS[options.kind](id, name, options.values ?? []);
   const [hintId, wrongId] = [`${id}-hint`, `${id}-problem`];

@@ -3,7 +3,7 @@
 import { get, post } from "./api.js";
 import { byId, problem, setText } from "./element.js";
 import { Recommendations, summary } from "./recommendations.js";
-import { sideForm } from "./schema_form.js";
+import { kindForm, sideForm } from "./schema_form.js";
 import { suggest } from "./suggestions.js";
 
 const LETTERS = "abcdefghijkmnopqrstuvwxyz023456789";
@@ -31,15 +31,17 @@ export async function startTrial() {
 
 class Trial {
   #sides = [];
+  #kind = null;
   #asked = null;
   #busy = false;
   #list = new Recommendations((item) => this.interact(item));
 
   /** The inputs of a schema. */
-  formed({ context, user }) {
+  formed({ context, user, feedback }) {
     const about = sideForm("attributes", "About the user, for this call only", user);
     this.#sides = [sideForm("context", "Context", context), about].filter(Boolean);
-    return this.#sides.map((side) => side.element);
+    this.#kind = feedback ? kindForm(feedback) : null;
+    return [...this.#sides, this.#kind].filter(Boolean).map((one) => one.element);
   }
 
   recommend() {
@@ -56,10 +58,12 @@ class Trial {
   /** Chooses an item as the user, in the context that the list was asked for. */
   interact(item) {
     const { user, context } = this.#asked;
+    const kind = this.#kind?.value() ?? null;
     return this.#attempt("Learning…", async () => {
-      await post("/events", { user, item, context, event_id: `page-${randomName(24)}` });
+      await post("/events", { user, item, context, ...(kind && { kind }), event_id: `page-${randomName(24)}` });
       const moves = await this.#show(this.#asked);
-      return `Learned for good: ${user} chose ${this.#list.titleOf(item)}. ${summary(moves)}`;
+      const done = kind ? `${kind} of ${this.#list.titleOf(item)} by ${user}` : `${user} chose ${this.#list.titleOf(item)}`;
+      return `Learned for good: ${done}. ${summary(moves)}`;
     });
   }
 
