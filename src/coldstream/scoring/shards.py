@@ -1,6 +1,6 @@
 """The best of a catalogue that lies in shards: the best N of each, merged exactly."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from heapq import merge
 from itertools import islice
 from typing import NamedTuple
@@ -23,8 +23,8 @@ def merged_best(shards: Iterable[Sequence[ShardItem]], n: int, rank: RankRule) -
     Whoever is among the best n of all is among the best n of its shard, so nothing is missed; scores have the same bits
     wherever they are made, and ties the same rule, so the order is that of one scan.
     """
-    sign: dict[RankRule, Callable[[float], float]] = {
-        "highest": lambda score: -score,
-        "closest-to-1": lambda score: abs(score - 1.0),
-    }[rank]
-    return list(islice(merge(*shards, key=lambda one: (sign(one.score), one.arrival)), n))
+
+    def worse(one: ShardItem) -> tuple[float, int]:
+        return -one.score if rank == "highest" else abs(one.score - 1.0), one.arrival
+
+    return list(islice(merge(*shards, key=worse), n))

@@ -4,6 +4,7 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -33,7 +34,7 @@ class EngineUnavailable(ColdstreamError):
 def loaded() -> ModuleType:
     """Ray."""
     try:
-        import ray
+        ray = import_module("ray")
     except ModuleNotFoundError as error:
         raise EngineUnavailable(f"{error.name} is not installed; --engine ray needs it: {EXTRA}") from error
     return ray
