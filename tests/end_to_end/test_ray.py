@@ -33,13 +33,19 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 SCHEMA = Schema(user=[Id(), Category("city")], item=[Id(), Categories("genre")], context=[Category("device")])
 SMALL = Hyperparameters(factors=8, negatives=5)
+ENVIRONMENT = {
+    "RAY_AUTH_MODE": "disabled",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_TMPDIR": "/tmp",  # pytest's folders are too long for the names of sockets
+    "RAY_worker_niceness": "0",
+}
 LIMITS = WriterLimits(merge_events=40, merge_seconds=0.2, snapshot_lines=300, snapshot_seconds=0)
 
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A cluster of three nodes with addresses of their own, and this process connected to it."""
-    for name, value in (("RAY_AUTH_MODE", "disabled"), ("RAY_USAGE_STATS_ENABLED", "0")):
+    for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     import ray
     from ray.cluster_utils import Cluster
@@ -158,9 +164,6 @@ def test_ray_leads_to_the_bits_of_one_process(cluster: Any) -> None:
         found.append([bits(Recommender.from_state(*one)) for one in learners.states()])
         learners.close()
     assert found[0] == found[1]
-
-
-ENVIRONMENT = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0", "RAY_TMPDIR": "/tmp"}
 
 
 def test_a_service_whose_learners_are_on_ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

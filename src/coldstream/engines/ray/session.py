@@ -16,8 +16,12 @@ EXTRA = "pip install 'coldstream[ray]'"
 ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 """A learner has a core to itself; threads of a matrix library would only take it from the next."""
 
-SETTINGS = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_raylet_start_wait_time_s": "120"}
-"""Of Ray, unless the environment says otherwise: it reports to nobody, and a busy machine gets time to start it."""
+SETTINGS = {
+    "RAY_USAGE_STATS_ENABLED": "0",  # it reports to nobody
+    "RAY_raylet_start_wait_time_s": "120",  # a busy machine gets time to start it
+    "RAY_worker_niceness": "0",  # those who learn are no less important than who answers
+}
+"""Of a cluster that we start, unless the environment says otherwise."""
 
 TRIES = 3
 """Of starting a cluster here: on a busy machine one part of Ray may give up on another."""
