@@ -187,3 +187,29 @@ def test_a_service_whose_learners_are_on_ray(tmp_path: Path, monkeypatch: pytest
         assert server.ready().client().done("GET", "/evaluation")["events"] == events
         assert server.terminate() == 0
     assert "same" in home.verify()
+
+
+def test_what_is_wrong_with_a_cluster_is_said(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    import ray
+
+    from coldstream.engines.ray import session
+    from coldstream.engines.ray.session import EngineUnavailable, check_same, connected
+
+    with pytest.raises(
+        EngineUnavailable, match=r"learning rule is \d+ here and 0 on node 10.0.0.2; install the same release"
+    ):
+        check_same("10.0.0.2", {**session.about(), "learning rule": 0})
+    ray.shutdown()
+    with monkeypatch.context() as other:
+        other.setattr(ray, "__version__", "1.0.0")
+        with (
+            pytest.raises(EngineUnavailable, match=r"do not fit together .*1\.0\.0.*same versions"),
+            connected(cluster.address, 1),
+        ):
+            pass
+    ray.shutdown()
+    with (
+        pytest.raises(EngineUnavailable, match=r"no Ray cluster answers there.*ray start --head"),
+        connected("127.0.0.9:1", 1),
+    ):
+        pass

@@ -126,7 +126,7 @@ class Learner:
             self.position = position
             return
         recommender = self.recommender
-        self._engage()
+        self.engage()
         if self.team is not None:
             self.team.send([(position, one) for one in translated(record, recommender)])
         match record:
@@ -177,7 +177,7 @@ class Learner:
             for position, record in lines:
                 self.apply(position, record)
             return
-        self._engage()
+        self.engage()
         if self.team is not None:
             self.team.send(lines)
         if kind is Interaction:
@@ -195,7 +195,8 @@ class Learner:
         """Whether others learn, here or elsewhere."""
         return self.hire is not None or self.learners > 1
 
-    def _engage(self) -> None:
+    def engage(self) -> None:
+        """Find those who learn, where others do; it may take seconds."""
         if self.team is None and self.has_team:
             self.team = Team((self.hire or LocalLearners)(self.recommender.state(), self.learners))
 

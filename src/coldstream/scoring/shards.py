@@ -23,5 +23,6 @@ def merged_best(shards: Iterable[Sequence[ShardItem]], n: int, rank: RankRule) -
     Whoever is among the best n of all is among the best n of its shard, so nothing is missed; scores have the same bits
     wherever they are made, and ties the same rule, so the order is that of one scan.
     """
-    sign = {"highest": lambda score: -score, "closest-to-1": lambda score: abs(score - 1.0)}[rank]
-    return list(islice(merge(*shards, key=lambda one: (sign(one.score), one.arrival)), n))
+    if rank == "closest-to-1":
+        return list(islice(merge(*shards, key=lambda one: (abs(one.score - 1.0), one.arrival)), n))
+    return list(islice(merge(*shards, key=lambda one: (-one.score, one.arrival)), n))
