@@ -33,13 +33,19 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 SCHEMA = Schema(user=[Id(), Category("city")], item=[Id(), Categories("genre")], context=[Category("device")])
 SMALL = Hyperparameters(factors=8, negatives=5)
+ENVIRONMENT = {
+    "RAY_AUTH_MODE": "disabled",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_TMPDIR": "/tmp",  # pytest's folders are too long for the names of sockets
+    "RAY_worker_niceness": "0",
+}
 LIMITS = WriterLimits(merge_events=40, merge_seconds=0.2, snapshot_lines=300, snapshot_seconds=0)
 
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A cluster of three nodes with addresses of their own, and this process connected to it."""
-    for name, value in (("RAY_AUTH_MODE", "disabled"), ("RAY_USAGE_STATS_ENABLED", "0")):
+    for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     import ray
     from ray.cluster_utils import Cluster
@@ -160,9 +166,6 @@ def test_ray_leads_to_the_bits_of_one_process(cluster: Any) -> None:
     assert found[0] == found[1]
 
 
-ENVIRONMENT = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0", "RAY_TMPDIR": "/tmp"}
-
-
 def test_a_service_whose_learners_are_on_ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
@@ -184,3 +187,29 @@ def test_a_service_whose_learners_are_on_ray(tmp_path: Path, monkeypatch: pytest
         assert server.ready().client().done("GET", "/evaluation")["events"] == events
         assert server.terminate() == 0
     assert "same" in home.verify()
+
+
+def test_what_is_wrong_with_a_cluster_is_said(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    import ray
+
+    from coldstream.engines.ray import session
+    from coldstream.engines.ray.session import EngineUnavailable, check_same, connected
+
+    with pytest.raises(
+        EngineUnavailable, match=r"learning rule is \d+ here and 0 on node 10.0.0.2; install the same release"
+    ):
+        check_same("10.0.0.2", {**session.about(), "learning rule": 0})
+    ray.shutdown()
+    with monkeypatch.context() as other:
+        other.setattr(ray, "__version__", "1.0.0")
+        with (
+            pytest.raises(EngineUnavailable, match=r"do not fit together .*1\.0\.0.*same versions"),
+            connected(cluster.address, 1),
+        ):
+            pass
+    ray.shutdown()
+    with (
+        pytest.raises(EngineUnavailable, match=r"no Ray cluster answers there.*ray start --head"),
+        connected("127.0.0.9:1", 1),
+    ):
+        pass

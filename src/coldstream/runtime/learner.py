@@ -132,7 +132,7 @@ class Learner:
             self._merge(self.learners)
             self.dismiss()
         elif not isinstance(record, UserMerged):
-            self._engage()
+            self.engage()
         if self.team is not None:
             self.team.send([(position, one) for one in translated(record, recommender)])
         match record:
@@ -187,7 +187,7 @@ class Learner:
             for position, record in lines:
                 self.apply(position, record)
             return
-        self._engage()
+        self.engage()
         if self.team is not None:
             self.team.send(lines)
         if kind is Interaction:
@@ -205,7 +205,8 @@ class Learner:
         """Whether others learn, here or elsewhere."""
         return self.hire is not None or self.learners > 1
 
-    def _engage(self) -> None:
+    def engage(self) -> None:
+        """Find those who learn, where others do; it may take seconds."""
         if self.team is None and self.has_team:
             self.team = Team((self.hire or LocalLearners)(self.recommender.state(), self.learners))
 

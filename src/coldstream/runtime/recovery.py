@@ -64,6 +64,7 @@ def recovered(store: Store, requested: RequestedModel, unwanted: Callable[[], bo
     _replay(store, learner, unwanted, started)
     check_requested(requested, learner)
     take_up(store, requested, learner)
+    learner.engage()
     return learner
 
 
@@ -73,6 +74,7 @@ def recovered_again(store: View, hire: Hire | None) -> Learner:
     learner.hire = hire
     try:
         _replay(store, learner, lambda: False, perf_counter())
+        learner.engage()
     except BaseException:
         learner.dismiss()
         raise

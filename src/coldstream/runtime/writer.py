@@ -25,9 +25,9 @@ from coldstream.runtime.learners import LearnersLost
 from coldstream.runtime.limits import WriterLimits
 from coldstream.runtime.live_learning import LiveLearning
 from coldstream.runtime.log_reading import LogReading
+from coldstream.runtime.merges import Merges, hired_again
 from coldstream.runtime.progress import Progress
 from coldstream.runtime.records import Merged, Record, UserForgotten, ValuesReleased, line
-from coldstream.runtime.recovery import recovered_again
 from coldstream.runtime.roles import Lag, NotTheWriter, Role
 from coldstream.runtime.snapshots import NOT_NOW, Snapshots
 from coldstream.runtime.upkeep import Upkeep
@@ -40,9 +40,6 @@ LONGEST_GROUP = 2000
 
 TIDY_EVERY = 1.0
 """Seconds."""
-
-AGAIN_AFTER = 1.0
-"""Seconds before it is tried again to find others who learn."""
 
 NOT_HERE = "this process does not write any more; send the same to the one that does"
 
@@ -108,7 +105,7 @@ class Writer:
         self._stopping = False
         self._behind = False
         self._damage: StoreDamaged | None = None
-        self._tidied = self._merged = monotonic()
+        self._tidied, self._merges = monotonic(), Merges(limits)
         self._progress = progress or Progress()
         self._learning = LiveLearning(learner, limits.evaluation_share, self._progress)
         self.resigned = False
@@ -226,7 +223,7 @@ class Writer:
                     raise self._damage
                 await self._tidy()
                 await self._take()
-                if self._is_merge_due():
+                if not self._behind and self._merges.are_due(self.learner):
                     await self._merge()
             if self.learner.unmerged and not self._lost:
                 await self._merge()
@@ -255,17 +252,8 @@ class Writer:
         late = 2 if self.followed else 1
         self.snapshots.begin_if_due(self.learner, late * self._limits.snapshot_lines, late * self._limits.snapshot_seconds)
 
-    # What others have learned
-
-    def _is_merge_due(self) -> bool:
-        learner, limits = self.learner, self._limits
-        if not learner.unmerged or self._behind:
-            return False
-        late = monotonic() - self._merged >= limits.merge_seconds
-        return learner.unmerged >= limits.merge_events or late or learner.is_waited_for or self._stopping
-
     async def _merge(self) -> None:
-        """Write down that those who learn merge here, and do it."""
+        """Write down that those who learn merge here, and do it. Where some are lost, others take the place of all."""
         merged = Merged(self.learner.learners)
         try:
             (position,) = await self._in_store(lambda: self._store.append([line(merged)], self.learner.position))
@@ -277,27 +265,12 @@ class Writer:
             self.learner.apply(position, merged)
         except LearnersLost as error:
             log.warning("learners were lost; others take their place", extra={"reason": str(error)})
-            await self._hire_again()
-        self._merged = monotonic()
+            self.learner = await hired_again(self.learner, self._store, self._in_store)
+            self._learning = LiveLearning(self.learner, self._limits.evaluation_share, self._progress)
+            await self.snapshots.look(self.learner)
+        self._merges.note()
         self._progress.reached(self.learner.position)
         await asyncio.sleep(0)  # whoever waits for it has its turn before anything else is learned
-
-    async def _hire_again(self) -> None:
-        """Let others learn what the log has, from the last snapshot on. Meanwhile nothing is written; all else goes on."""
-        started, before = monotonic(), self.learner
-        before.abandon()
-        while True:
-            try:
-                learner = await self._in_store(lambda: recovered_again(self._store, before.hire))
-                break
-            except (LearnersLost, StoreUnavailable) as error:
-                log.warning("there is nobody to learn; it is tried again", extra={"reason": str(error)})
-                await asyncio.sleep(AGAIN_AFTER)
-        learner.curves, learner.evaluation = before.curves, before.evaluation
-        self.learner = learner
-        self._learning = LiveLearning(learner, self._limits.evaluation_share, self._progress)
-        await self.snapshots.look(learner)
-        log.info("others learn", extra={"position": learner.position, "seconds": round(monotonic() - started, 3)})
 
     # One group
 

@@ -23,8 +23,6 @@ def merged_best(shards: Iterable[Sequence[ShardItem]], n: int, rank: RankRule) -
     Whoever is among the best n of all is among the best n of its shard, so nothing is missed; scores have the same bits
     wherever they are made, and ties the same rule, so the order is that of one scan.
     """
-
-    def worse(one: ShardItem) -> tuple[float, int]:
-        return -one.score if rank == "highest" else abs(one.score - 1.0), one.arrival
-
-    return list(islice(merge(*shards, key=worse), n))
+    if rank == "closest-to-1":
+        return list(islice(merge(*shards, key=lambda one: (abs(one.score - 1.0), one.arrival)), n))
+    return list(islice(merge(*shards, key=lambda one: (-one.score, one.arrival)), n))

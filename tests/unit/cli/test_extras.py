@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ SERVICE = ("httptools", "msgspec", "plotly", "prometheus_client", "psycopg", "st
 
 BLOCKED = """
 import sys
+from pathlib import Path
 sys.modules.update(dict.fromkeys({modules!r}))
 from coldstream.cli import main
 sys.exit(main({arguments!r}))
@@ -61,3 +63,14 @@ def test_every_command_is_in_the_list_and_has_help(name: str) -> None:
     done = coldstream_without((), name, "--help")
     assert done.returncode == 0, done.stderr
     assert f"usage: coldstream {name}" in done.stdout
+
+
+def test_without_ray_it_is_said_what_brings_it(tmp_path: Path) -> None:
+    (tmp_path / "events.csv").write_text("user,item\n" + "".join(f"u{n % 5},i{n % 7}\n" for n in range(40)))
+    for asked in (
+        ("evaluate", "--events", str(tmp_path / "events.csv"), "--engine", "ray"),
+        ("serve", "--data", str(tmp_path / "data"), "--engine", "ray"),
+    ):
+        done = coldstream_without(("ray",), *asked)
+        assert done.returncode == 2
+        assert "ray is not installed; --engine ray needs it: pip install 'coldstream[ray]'" in done.stderr

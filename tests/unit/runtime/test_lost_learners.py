@@ -11,7 +11,7 @@ from several import SCHEMA, lines
 
 from coldstream.config import Hyperparameters
 from coldstream.increments import State
-from coldstream.runtime import writer as module
+from coldstream.runtime import merges as module
 from coldstream.runtime.learners import LearnersLost, LocalLearners
 from coldstream.runtime.limits import WriterLimits
 from coldstream.runtime.records import Interaction, Record

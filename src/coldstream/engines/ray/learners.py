@@ -12,7 +12,7 @@ from time import monotonic
 from types import ModuleType
 from typing import Any
 
-from coldstream.engines.ray.session import ONE_THREAD, about, check_same
+from coldstream.engines.ray.session import ONE_THREAD, about, check_same, node_address
 from coldstream.errors import Interrupted
 from coldstream.exchange import Changes
 from coldstream.increments import State
@@ -39,7 +39,7 @@ class Actor:
         """Where it is, and which release it runs."""
         import ray
 
-        return {**about(), "pid": os.getpid(), "node": ray.util.get_node_ip_address()}
+        return {**about(), "pid": os.getpid(), "node": node_address(ray)}
 
     def take(self, number: int, lines: Lines) -> Preceding:
         """Take a batch."""

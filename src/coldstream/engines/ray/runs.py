@@ -6,7 +6,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from coldstream.engines.ray.learners import RayLearners
-from coldstream.engines.ray.session import ONE_THREAD, about, check_same
+from coldstream.engines.ray.session import ONE_THREAD, about, check_same, node_address
 from coldstream.engines.runs import RunWithLearners
 from coldstream.evaluation.prequential import unwatched
 from coldstream.evaluation.runs import Job, stream_of
@@ -76,4 +76,4 @@ def _run(
     import ray
 
     hand_over(job.source, workload)
-    return one(job, unwatched), about(), str(ray.util.get_node_ip_address())
+    return one(job, unwatched), about(), node_address(ray)

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -17,8 +18,15 @@ EXTRA = "pip install 'coldstream[ray]'"
 ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 """A learner has a core to itself; threads of a matrix library would only take it from the next."""
 
-SETTINGS = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_raylet_start_wait_time_s": "120"}
-"""Of Ray, unless the environment says otherwise: it reports to nobody, and a busy machine gets time to start it."""
+SETTINGS = {
+    "RAY_USAGE_STATS_ENABLED": "0",  # it reports to nobody
+    "RAY_raylet_start_wait_time_s": "120",  # a busy machine gets time to start it
+    "RAY_worker_niceness": "0",  # those who learn are no less important than who answers
+}
+"""Of a cluster that we start, unless the environment says otherwise."""
+
+REACHED_WITHIN = 5.0
+"""Seconds."""
 
 TRIES = 3
 """Of starting a cluster here: on a busy machine one part of Ray may give up on another."""
@@ -57,13 +65,14 @@ def connected(address: str | None, cpus: int) -> Iterator[ModuleType]:
 def _connect(ray: ModuleType, address: str | None, cpus: int) -> None:
     for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)
+    if address is not None:
+        _check_reachable(address)
     for attempt in range(TRIES):
         try:
             _init(ray, address, cpus)
             return
         except ConnectionError as error:
-            message = f"address {address!r}: no Ray cluster answers there ({_first_line(error)})"
-            raise EngineUnavailable(f"{message}; start one with `ray start --head`, or leave --address out") from error
+            raise _no_cluster(address, error) from error
         except RuntimeError as error:
             message = f"address {address!r}: the cluster and this process do not fit together ({_first_line(error)})"
             raise EngineUnavailable(f"{message}; use the same versions of Ray and Python everywhere") from error
@@ -75,6 +84,22 @@ def _connect(ray: ModuleType, address: str | None, cpus: int) -> None:
             if attempt + 1 == TRIES:
                 message = f"Ray could not be started in {TRIES} tries ({_first_line(error)})"
                 raise EngineUnavailable(f"{message}; is the machine too busy, or its memory full?") from error
+
+
+def _check_reachable(address: str) -> None:
+    """Refuse an address where nobody listens: Ray would ask there for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if address == "auto" or not host or not port.isdigit():  # Ray knows what to say
+        return
+    try:
+        socket.create_connection((host, int(port)), REACHED_WITHIN).close()
+    except (OSError, OverflowError) as error:
+        raise _no_cluster(address, error) from error
+
+
+def _no_cluster(address: str | None, error: BaseException) -> EngineUnavailable:
+    message = f"address {address!r}: no Ray cluster answers there ({_first_line(error)})"
+    return EngineUnavailable(f"{message}; start one with `ray start --head`, or leave --address out")
 
 
 def _init(ray: ModuleType, address: str | None, cpus: int) -> None:
@@ -96,6 +121,11 @@ def check_same(node: str, there: dict[str, Any]) -> None:
         if there.get(name) != own:
             message = f"{name} is {own} here and {there.get(name)} on node {node}"
             raise EngineUnavailable(f"{message}; install the same release of coldstream on every node")
+
+
+def node_address(ray: ModuleType) -> str:
+    """The address of the node that this process is on."""
+    return str(ray.util.get_node_ip_address())
 
 
 def _first_line(error: BaseException) -> str:
