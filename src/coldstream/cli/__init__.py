@@ -1,4 +1,4 @@
-"""The command line: `coldstream demo | serve | verify | backup | restore | keys | datasets | evaluate | paper | tune`."""
+"""The command line: `coldstream demo`, `coldstream serve`, and the others of `COMMANDS`."""
 
 import argparse
 import importlib
@@ -24,9 +24,11 @@ class Command(NamedTuple):
 COMMANDS: Mapping[str, Command] = {
     "demo": Command("service", "watch it learn: the service, a simulated audience, and a live page"),
     "serve": Command("service", "the service: recommend, observe, learn over HTTP"),
+    "compile": Command("service", "compile all kernels now, so that the first start takes seconds"),
     "verify": Command("service", "replay a service's log and compare it with its snapshots"),
     "backup": Command("service", "one file with all that a service holds, while it runs"),
     "restore": Command("service", "make a store from such a file"),
+    "ingest": Command("ingest", "events from NATS, Kafka or an outbox, each learned once"),
     "keys": Command("service", "the API keys of the service: add one, list them, remove one"),
     "datasets": Command("evaluation", "the data sets known by name: list them, find them, fetch them"),
     "evaluate": Command("evaluation", "any methods on any stream: test, then learn"),
