@@ -1,4 +1,4 @@
-"""The command line: `coldstream COMMAND`, one of those in the list below."""
+"""The command line: `coldstream demo`, `coldstream serve`, and the others of `COMMANDS`."""
 
 import argparse
 import importlib
@@ -26,11 +26,13 @@ class Command(NamedTuple):
 COMMANDS: Mapping[str, Command] = {
     "demo": Command("service", "watch it learn: the service, a simulated audience, and a live page"),
     "serve": Command("service", "the service: recommend, observe, learn over HTTP"),
+    "compile": Command("service", "compile all kernels now, so that the first start takes seconds"),
     "verify": Command("service", "replay a service's log and compare it with its snapshots"),
     "backup": Command("service", "one file with all that a service holds, while it runs"),
     "restore": Command("service", "make a store from such a file"),
     "import": Command("evaluation", "events, items and users from files into a running service", "import_files"),
     "export": Command("evaluation,service", "events, items and users of a service as Parquet or JSON-lines", "export_files"),
+    "ingest": Command("ingest", "events from NATS, Kafka or an outbox, each learned once"),
     "keys": Command("service", "the API keys of the service: add one, list them, remove one"),
     "datasets": Command("evaluation", "the data sets known by name: list them, find them, fetch them"),
     "evaluate": Command("evaluation", "any methods on any stream: test, then learn"),

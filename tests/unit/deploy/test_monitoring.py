@@ -7,6 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from prometheus_client import generate_latest
+
+from coldstream.cli.ingest import _Metrics
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "service"))
 from api import Api
@@ -25,7 +28,7 @@ def promtool(*arguments: object, cwd: Path | None = None) -> str:
 
 
 def test_the_rules_are_rules_and_fire_when_they_should() -> None:
-    assert "13 rules found" in promtool("check", "rules", RULES)
+    assert "15 rules found" in promtool("check", "rules", RULES)
     promtool("test", "rules", "rules_test.yml", cwd=RULES.parent)
 
 
@@ -48,6 +51,8 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
         api.stop()
     # That one comes a minute later.
     assert '"store_bytes"' in (ROOT / "src" / "coldstream" / "service" / "metrics.py").read_text(encoding="utf-8")
+    registry = _Metrics("nats:SHOP").registry
+    text += generate_latest(registry).decode()
     return {*re.findall(r"^# TYPE (\w+) ", text, re.MULTILINE), "coldstream_store_bytes"}
 
 

@@ -1,0 +1,77 @@
+"""NATS JetStream: a durable consumer that pulls."""
+
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import nats
+from nats.errors import Error
+from nats.errors import TimeoutError as NothingCame
+
+from coldstream.ingest.source import Message, SourceUnavailable, last_of_path
+
+WAIT = 5.0
+"""Seconds for a connection or an answer."""
+
+
+class NatsSource:
+    """A stream, `nats://host:4222/STREAM?durable=coldstream&subject=shop.events`; all subjects, if none is given."""
+
+    def __init__(self, url: str) -> None:
+        parts, query = urlsplit(url), parse_qs(urlsplit(url).query)
+        self.stream = last_of_path(url, "a stream", "nats://127.0.0.1:4222/SHOP")
+        self.name = f"nats:{self.stream}"
+        self._server = f"{parts.scheme}://{parts.netloc}"
+        self._durable = query.get("durable", ["coldstream"])[0]
+        self._subject = query.get("subject", [">"])[0]
+        self._connection: Any = None
+        self._pull: Any = None
+
+    async def open(self) -> None:
+        try:
+            self._connection = await nats.connect(
+                self._server, connect_timeout=WAIT, allow_reconnect=True, max_reconnect_attempts=-1, error_cb=_quiet
+            )
+            jetstream = self._connection.jetstream(timeout=WAIT)
+            self._pull = await jetstream.pull_subscribe(
+                self._subject if self._subject != ">" else "", self._durable, self.stream
+            )
+        except (Error, OSError) as error:
+            await self.close()
+            raise SourceUnavailable(
+                f"{self.name}: {error!r}; is the server there, and has it the stream {self.stream}?"
+            ) from error
+
+    async def fetch(self, most: int, seconds: float) -> list[Message]:
+        try:
+            found = await self._pull.fetch(most, timeout=seconds)
+        except NothingCame:
+            return []
+        except (Error, OSError) as error:
+            raise SourceUnavailable(f"{self.name}: {error!r}") from error
+        return [Message(f"{self.name}:{one.metadata.sequence.stream}", one.data, one) for one in found]
+
+    async def done(self, messages: Sequence[Message]) -> None:
+        try:
+            for one in messages:
+                handle: Any = one.handle
+                await handle.ack()
+            await self._connection.flush(WAIT)
+        except (Error, OSError) as error:
+            raise SourceUnavailable(f"{self.name}: {error!r}") from error
+
+    async def lag(self) -> int | None:
+        try:
+            info = await self._pull.consumer_info()
+        except (Error, OSError):
+            return None
+        return int((info.num_pending or 0) + (info.num_ack_pending or 0))
+
+    async def close(self) -> None:
+        if self._connection is not None:
+            await self._connection.close()
+
+
+async def _quiet(error: Exception) -> None:
+    """Reconnections are the library's; what matters comes out of the calls."""
+    del error

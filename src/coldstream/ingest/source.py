@@ -1,0 +1,82 @@
+"""Where messages come from: the contract, and the one table of sources."""
+
+import importlib
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+from urllib.parse import urlsplit
+
+from coldstream.errors import ColdstreamError, InvalidInput, shown
+
+
+class Message(NamedTuple):
+    """A message of a source."""
+
+    id: str
+    """Its place in the source, the same at every delivery: a stream and a number."""
+    body: bytes
+    handle: object
+    """What the source itself knows it by."""
+
+
+class Source(Protocol):
+    """Messages in their order. What is not `done` comes again, after a crash or a reconnection."""
+
+    name: str
+    """What it is called in metrics."""
+
+    async def open(self) -> None:
+        """Connect; raises `SourceUnavailable`."""
+        ...
+
+    async def fetch(self, most: int, seconds: float) -> list[Message]:
+        """Up to so many messages, waiting so long for the first; raises `SourceUnavailable`."""
+        ...
+
+    async def done(self, messages: Sequence[Message]) -> None:
+        """These were learned, or are dead letters: do not deliver them again."""
+        ...
+
+    async def lag(self) -> int | None:
+        """How many messages are there that are not done; None where nobody knows."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of everything."""
+        ...
+
+
+class SourceUnavailable(ColdstreamError):
+    """A broker that does not answer now. Nothing is lost, and it may be tried again."""
+
+
+SOURCES = {
+    "nats": ("coldstream.ingest.nats_source", "NatsSource", "nats"),
+    "tls": ("coldstream.ingest.nats_source", "NatsSource", "nats"),
+    "kafka": ("coldstream.ingest.kafka_source", "KafkaSource", "kafka"),
+    "postgresql": ("coldstream.ingest.outbox_source", "OutboxSource", "ingest"),
+    "postgres": ("coldstream.ingest.outbox_source", "OutboxSource", "ingest"),
+}
+"""By scheme of the address: module, class, and the extra that brings its library."""
+
+
+def source_of(url: str) -> Source:
+    """The source at an address."""
+    scheme = urlsplit(url).scheme
+    if scheme not in SOURCES:
+        known = ", ".join(f"{name}://" for name in SOURCES)
+        raise InvalidInput(f"--from must begin with one of {known}, got {shown(url)}")
+    module, name, extra = SOURCES[scheme]
+    try:
+        made: Source = getattr(importlib.import_module(module), name)(url)
+    except ModuleNotFoundError as error:
+        message = f"{error.name} is not installed; {scheme}:// needs it"
+        raise ColdstreamError(f"{message}: pip install 'coldstream[{extra}]'") from error
+    return made
+
+
+def last_of_path(url: str, what: str, example: str) -> str:
+    """The name behind the host in an address."""
+    name = urlsplit(url).path.strip("/")
+    if not name or "/" in name:
+        raise InvalidInput(f"--from must name {what}, as in {example}, got {shown(url)}")
+    return name

@@ -1,0 +1,187 @@
+"""Events from NATS, Kafka and an outbox: each is learned once, whoever is killed."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+from brokers import KafkaCluster, NatsServer
+from served import PATIENCE, Home, Served, wait_until
+
+from coldstream.client import AsyncClient, Retries
+from coldstream.errors import InvalidInput
+from coldstream.ingest.ingestion import DeadLetters, Ingestion, event_of
+from coldstream.ingest.outbox_source import TABLE
+from coldstream.ingest.source import Message, source_of
+
+if TYPE_CHECKING:
+    from postgres_server import PostgresServer
+
+MESSAGES = 60
+
+pytest_plugins = ["postgres_server"]
+
+
+def bodies(name: str, count: int = MESSAGES) -> list[bytes]:
+    return [json.dumps({"user": f"{name}{n}", "item": f"i{n % 7}"}).encode() for n in range(count)]
+
+
+def learned(home: Home, name: str) -> list[str]:
+    """The users of a source in the log, in its order."""
+    return [line["user"] for line in home.lines().values() if str(line.get("user", "")).startswith(name)]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    folder = tmp_path_factory.mktemp("ingest")
+    return Home(folder, f"sqlite:{folder / 'data'}")
+
+
+@pytest.fixture(scope="module")
+def served(home: Home) -> Iterator[Served]:
+    with home.serve() as server:
+        yield server.ready()
+
+
+@pytest.fixture
+def url(served: Served) -> str:
+    return f"http://127.0.0.1:{served.port}"
+
+
+def started(source: str, url: str, dead: Path, *more: object) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-m", "coldstream", "ingest", "--from", source, "--to", url, "--dead", str(dead)]
+    return subprocess.Popen([*command, "--batch", "10", *map(str, more)], stderr=subprocess.PIPE, text=True, env=os.environ)
+
+
+def ended(process: "subprocess.Popen[str]") -> None:
+    process.terminate()
+    _, said = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, said
+
+
+async def drained(source: str, url: str, dead: Path, count: int) -> Ingestion:
+    """All messages that a source has, taken in this process."""
+    async with AsyncClient(url, retries=Retries(most=3)) as client:
+        made = source_of(source)
+        ingestion, stop = Ingestion(made, client, DeadLetters(dead), 50), asyncio.Event()
+        running = asyncio.create_task(ingestion.run(stop))
+        for _ in range(2400):
+            if sum(ingestion.counts) >= count:
+                break
+            await asyncio.sleep(0.05)
+        waiting = await made.lag()
+        stop.set()
+        await running
+        assert waiting in (0, None), waiting
+        return ingestion
+
+
+def test_kafka_by_its_mock_cluster_with_dead_letters(url: str, home: Home, tmp_path: Path) -> None:
+    cluster = KafkaCluster()
+    bad = [b"no json", b'{"user": "x"}', b'{"user": "bad", "item": "i", "context": {"device": {"a": 1}}}']
+    wrong = b'{"user": "bad", "item": "i", "context": {"device": ["a", "list"]}}'
+    cluster.publish("purchases", [*bodies("kafka"), *bad, wrong])
+    source, dead = f"kafka://{cluster.address}/purchases?group=shop", tmp_path / "dead.jsonl"
+    ingestion = asyncio.run(drained(source, url, dead, MESSAGES + 4))
+    assert ingestion.counts == (MESSAGES, 0, 4)
+    assert sorted(learned(home, "kafka")) == sorted(f"kafka{n}" for n in range(MESSAGES))
+    letters = [json.loads(line) for line in dead.read_text().splitlines()]
+    assert {letter["body"].encode() for letter in letters} == {*bad, wrong}
+    assert all(letter["id"].startswith("kafka:purchases:") and letter["reason"] for letter in letters)
+    assert "device" in next(letter["reason"] for letter in letters if letter["body"].encode() == wrong)
+    cluster.publish("purchases", bodies("more", 5))
+    assert asyncio.run(drained(source, url, dead, 5)).counts == (5, 0, 0)  # the group went on where it was
+    again = asyncio.run(drained(f"kafka://{cluster.address}/purchases?group=other", url, dead, MESSAGES + 9))
+    assert again.counts == (0, MESSAGES + 5, 4)  # all of it once more: nothing is learned twice
+
+
+def test_an_outbox_in_postgresql_is_emptied(url: str, home: Home, tmp_path: Path, postgres: "PostgresServer") -> None:
+    store = postgres.new_schema()
+    with psycopg.connect(store, autocommit=True) as connection:
+        connection.execute(TABLE.format("shop_outbox"))
+        for body in bodies("outbox", 30):
+            connection.execute("INSERT INTO shop_outbox (body) VALUES (%s::jsonb)", (body.decode(),))
+        mark = "&" if "?" in store else "?"
+        ingestion = asyncio.run(drained(f"{store}{mark}table=shop_outbox", url, tmp_path / "dead.jsonl", 30))
+        assert ingestion.counts == (30, 0, 0)
+        assert connection.execute("SELECT count(*) FROM shop_outbox").fetchone() == (0,)
+    assert learned(home, "outbox") == [f"outbox{n}" for n in range(30)]
+
+
+def test_nats_while_the_reader_and_the_broker_are_killed(url: str, home: Home, tmp_path: Path) -> None:
+    with NatsServer(tmp_path / "nats") as server:
+        server.publish("SHOP", bodies("nats"))
+        source, dead = f"{server.url}/SHOP?durable=reader", tmp_path / "dead.jsonl"
+        for few in (10, 30):
+            process = started(source, url, dead)
+            wait_until(lambda few=few: len(learned(home, "nats")) >= few)
+            process.kill()
+            process.communicate()
+        server.kill()
+        process = started(source, url, dead, "--metrics-port", server.port + 1 if server.port < 65000 else server.port - 1)
+        server.start()
+        wait_until(lambda: len(set(learned(home, "nats"))) == MESSAGES)
+        ended(process)
+    assert sorted(learned(home, "nats")) == sorted(f"nats{n}" for n in range(MESSAGES))
+    assert not dead.exists()
+
+
+def test_lag_is_told(url: str, tmp_path: Path) -> None:
+    with NatsServer(tmp_path / "nats") as server:
+        server.publish("LAG", bodies("lag", 5))
+        port = server.port + 1 if server.port < 65000 else server.port - 1
+        process = started(f"{server.url}/LAG", url, tmp_path / "dead.jsonl", "--metrics-port", port)
+
+        def told() -> str:
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+                    return answer.read().decode()
+            except OSError:
+                return ""
+
+        wait_until(lambda: 'coldstream_ingest_learned_total{source="nats:LAG"} 5.0' in told())
+        wait_until(lambda: 'coldstream_ingest_lag_messages{source="nats:LAG"} 0.0' in told())
+        ended(process)
+
+
+def test_an_event_has_the_name_of_its_message_or_its_own() -> None:
+    own = b'{"user": "u", "item": "i", "event_id": "order-1"}'
+    assert event_of(Message("nats:SHOP:7", b'{"user": "u", "item": "i"}', None)).event_id == "nats:SHOP:7"
+    assert event_of(Message("nats:SHOP:7", own, None)).event_id == "order-1"
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("redis://x", "--from must begin with one of nats://"),
+        ("nats://127.0.0.1:4222", "--from must name a stream, as in nats://127.0.0.1:4222/SHOP"),
+        ("kafka://127.0.0.1:9092/a/b", "--from must name a topic"),
+    ],
+)
+def test_addresses_that_say_too_little(address: str, said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        source_of(address)
+
+
+def test_a_key_that_may_not_write_ends_it_instead_of_making_dead_letters(tmp_path: Path) -> None:
+    import httpx
+
+    from coldstream.client import ServiceError
+
+    transport = httpx.MockTransport(lambda _: httpx.Response(403, json={"detail": "the key has not the scope"}))
+
+    async def take() -> Any:
+        async with AsyncClient(transport=transport) as client:
+            ingestion = Ingestion(source_of("nats://127.0.0.1:9/X"), client, DeadLetters(tmp_path / "dead.jsonl"))
+            await ingestion.take([Message("1", b'{"user": "u", "item": "i"}', None)])
+
+    with pytest.raises(ServiceError, match="403"):
+        asyncio.run(take())
+    assert not (tmp_path / "dead.jsonl").exists()

@@ -1,0 +1,78 @@
+"""What is shipped: the wheel's bytes depend on the sources alone, and what is deployed says what the guide says."""
+
+import hashlib
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+DEPLOY = ROOT / "deploy"
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    made = []
+    for n in range(2):
+        folder = tmp_path_factory.mktemp(f"wheel{n}")
+        code = f"from hatchling.build import build_wheel; build_wheel({str(folder)!r})"
+        subprocess.run(
+            [sys.executable, "-c", code], cwd=ROOT, env={"SOURCE_DATE_EPOCH": "1767225600", "PATH": ""}, check=True
+        )
+        made += folder.glob("*.whl")
+    return made
+
+
+def test_two_builds_are_the_same_bytes(wheels: list[Path]) -> None:
+    one, other = (hashlib.sha256(path.read_bytes()).hexdigest() for path in wheels)
+    assert one == other
+
+
+def test_the_wheel_has_the_package_and_nothing_else(wheels: list[Path]) -> None:
+    names = zipfile.ZipFile(wheels[0]).namelist()
+    assert "coldstream/py.typed" in names
+    assert "coldstream/evaluation/templates/report.html" in names
+    assert any(name.startswith("coldstream/service/dashboard/") for name in names)
+    strange = [
+        name
+        for name in names
+        if not name.startswith(("coldstream/", "coldstream-")) or name.endswith((".nbc", ".nbi", ".pyc"))
+    ]
+    assert strange == []
+
+
+def test_every_extra_is_tried_and_explained() -> None:
+    declared = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]) - {"dev"}
+    program = (ROOT / "tests" / "packages" / "__main__.py").read_text()
+    decisions = "".join(path.read_text() for path in (ROOT / "docs" / "decisions").glob("00*.md"))
+    for extra in declared:
+        assert f'    "{extra}": ' in program, f"make dist does not try {extra}"
+        assert f"`{extra}`" in decisions, f"no decision says why there is an extra {extra}"
+
+
+def test_the_core_depends_on_numpy_and_numba_alone() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert [re.split(r"[<>=]", one)[0] for one in project["dependencies"]] == ["numpy", "numba"]
+
+
+def test_the_unit_is_that_of_the_guide() -> None:
+    unit = (DEPLOY / "systemd" / "coldstream@.service").read_text()
+    guide = (ROOT / "docs" / "guides" / "production.md").read_text()
+    assert unit.partition("\n")[2] in guide
+
+
+def test_the_container_is_careful() -> None:
+    steps = (DEPLOY / "container" / "Containerfile").read_text()
+    assert "\nUSER coldstream\n" in steps
+    assert "HEALTHCHECK" in steps
+    baseline = re.search(r"^ENV NUMBA_CPU_NAME=(\S+)$", steps, re.MULTILINE)
+    assert baseline is not None
+    assert f'BASELINE = "{baseline[1]}"' in (ROOT / "tests" / "packages" / "__main__.py").read_text()
+    compose = (DEPLOY / "container" / "compose.yml").read_text()
+    for careful in ("read_only: true", "cap_drop: [ALL]", "no-new-privileges", "condition: service_healthy"):
+        assert careful in compose
+    subprocess.run(["sh", "-n", DEPLOY / "container" / "start"], check=True)
