@@ -85,11 +85,13 @@ class Exchange:
         self.learner, self.learners = learner, learners
         self._shared, self._users = shared, users
         self._peers = [_Peer() for _ in range(learners)]
-        self._told: dict[int, tuple[int, str]] = {}
+        self._told: NDArray[np.bool_] = np.zeros(0, np.bool_)  # by column, whether the others know what it stands for
         self._release_count = shared.encoder.vocabulary.release_count
         parameters, columns = shared.machine.parameters, shared.machine.parameters.columns
         self._base = {name: getattr(parameters.rows, name)[:columns].copy() for name in self._exchanged()}
         self._based = list(shared.encoder.vocabulary.values_of(0, columns))  # whose base it is
+        self._had_gaps = None in self._based
+        self._known = columns  # of which all have their base
         self._remember_penalties()
         self._since = int(parameters.rows.touched_at[:columns].max(initial=-1))
 
@@ -127,11 +129,9 @@ class Exchange:
         stamped = self._stamped(own=False)
         self._base_new(stamped)
         column, rows = stamped[self._differs(stamped)], self._shared.machine.parameters.rows
-        new = list[tuple[int, tuple[int, str]]]()
-        for place, (one, name) in enumerate(zip(column.tolist(), self._names(column), strict=True)):
-            if self._told.get(one) != name:
-                self._told[one] = name
-                new.append((place, name))
+        untold = np.flatnonzero(~self._told[column])
+        self._told[column] = True
+        new = list(zip(untold.tolist(), self._names(column[untold]), strict=True))
         kept = {name: getattr(rows, name)[column] for name in (*self._exchanged(), STAMP)}
         return Changes(self.learner, column, kept, *_named(new), self._penalties_now())
 
@@ -193,6 +193,15 @@ class Exchange:
             penalties["s0"] = parameters.optimizer.s0.copy()
         return Changes(self.learner, union, kept, *_named(list(enumerate(self._names(union)))), penalties)
 
+    def follow_releases(self) -> None:
+        """After columns were given back, before they are used again: the same name may come back, and begins anew."""
+        vocabulary = self._shared.encoder.vocabulary
+        if self._release_count != vocabulary.release_count:
+            self._release_count, self._had_gaps = vocabulary.release_count, True
+            for column, value in enumerate(vocabulary.values_of(0, len(self._based))):
+                if value is None:
+                    self._based[column] = None
+
     # Columns and names
 
     def _exchanged(self) -> list[str]:
@@ -215,10 +224,12 @@ class Exchange:
 
     def _differs(self, columns: Integers) -> NDArray[np.bool_]:
         """Which columns are not as they were at the last merge: some were only started."""
-        rows, found = self._shared.machine.parameters.rows, np.zeros(len(columns), np.bool_)
-        for name in self._exchanged():
-            other = getattr(rows, name)[columns] != self._base[name][columns]
-            found |= other if other.ndim == 1 else other.any(axis=1)
+        rows = self._shared.machine.parameters.rows
+        found: NDArray[np.bool_] = rows.w[columns] != self._base["w"][columns]
+        for name in self._exchanged():  # of most rows w has changed, and the others need not be looked at
+            rest = np.flatnonzero(~found)
+            other = getattr(rows, name)[columns[rest]] != self._base[name][columns[rest]]
+            found[rest] = other if other.ndim == 1 else other.any(axis=1)
         return found
 
     def _base_new(self, columns: Integers) -> None:
@@ -226,17 +237,16 @@ class Exchange:
         machine, vocabulary = self._shared.machine, self._shared.encoder.vocabulary
         parameters, based = machine.parameters, self._based
         self._base = {name: grown(base, parameters.columns) for name, base in self._base.items()}
-        if self._release_count != vocabulary.release_count:  # the same name may have come back, and begun anew
-            self._release_count = vocabulary.release_count
-            gone = (column for column, value in enumerate(vocabulary.values_of(0, len(based))) if value is None)
-            for column in gone:
-                based[column] = None
+        self._told = grown(self._told, parameters.columns)
         based += [None] * (parameters.columns - len(based))
         new: dict[int, list[int]] = {}
-        for column in columns.tolist():
+        # Where no column was ever given back, none of those that were known stands for anything else.
+        asked = columns.tolist() if self._had_gaps else range(self._known, parameters.columns)
+        self._known = parameters.columns
+        for column in asked:
             value = vocabulary.value(column)
             if based[column] is not value:
-                based[column] = value
+                based[column], self._told[column] = value, False
                 new.setdefault(int(parameters.rows.field[column]), []).append(column)
         for field, group in new.items():
             at = np.array(group, np.int64)

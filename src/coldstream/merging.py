@@ -50,18 +50,18 @@ def merged_rows(
     name: str, before: NDArray[Any], count: Integers, given: Sequence[tuple[NDArray[Any], NDArray[Any]]]
 ) -> NDArray[Any]:
     """Rows of one kind: as they were, how many learners touched each, and what each learner has at which of them."""
-    merged = before.copy()
-    several = count > 1
-    total = np.zeros(merged[several].shape, np.float64)
-    place = np.cumsum(several) - 1
+    total = np.zeros(before.shape, before.dtype)
     for at, values in given:
-        alone = ~several[at]
-        merged[at[alone]] = values[alone]
-        rows = at[~alone]
-        total[place[rows]] += values[~alone].astype(np.float64) - before[rows]
-    share = count[several].astype(np.float64) ** _DIVIDED[name]
+        total[at] += values - before[at]
+    share = np.maximum(count, 1).astype(np.float32) ** np.float32(_DIVIDED[name])
     total /= share if total.ndim == 1 else share[:, None]
-    merged[several] = _kept(name, before[several] + total)
+    merged: NDArray[Any] = before + total
+    if name in _NEVER_NEGATIVE:
+        several = count > 1 if total.ndim == 1 else (count > 1)[:, None]
+        np.maximum(merged, 0.0, out=merged, where=several)
+    for at, values in given:
+        alone = count[at] == 1
+        merged[at[alone]] = values[alone]
     return merged
 
 
@@ -75,7 +75,9 @@ def merged_penalties(name: str, before: NDArray[Any], given: Sequence[NDArray[An
         touched = one != before
         total[touched] += (np.log(one) if factors else one)[touched] - start[touched]
     merged = start + total / np.maximum(count, 1) ** _DIVIDED[name]
-    merged = _kept(name, np.exp(merged) if factors else merged)
+    merged = np.exp(merged) if factors else merged
+    if name in _NEVER_NEGATIVE:
+        merged = np.maximum(merged, 0.0)
     result = before.copy()
     result[count > 1] = merged[count > 1]
     for one in given:
@@ -93,8 +95,3 @@ def merged_surprise(before: Doubles, given: Sequence[Doubles]) -> Doubles:
     if merged[RENEWED] > before[RENEWED]:
         merged[EVENTS] = 0.0
     return merged
-
-
-def _kept(name: str, values: Doubles) -> Doubles:
-    """Within what is possible: the bounds of a λ hold where its next step is made."""
-    return np.maximum(values, 0.0) if name in _NEVER_NEGATIVE else values

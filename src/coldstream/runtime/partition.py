@@ -106,6 +106,7 @@ class Partition:
             else:
                 self._replay(events)
                 self._apply(record)
+                self.exchange.follow_releases()
         self._replay(events)
         self._done = upto
 
@@ -156,6 +157,7 @@ class Partition:
         if events:
             self.learned += sum(isinstance(line, Event) for _, line in events)
             self.recommender.replay_own(events, self._slots)
+            self.exchange.follow_releases()
             events.clear()
 
     def _learn_one(self, position: int, event: Event) -> None:
