@@ -48,9 +48,24 @@ def test_every_row_begins_anew_once_at_its_next_touch(pairs: str, regularization
 @given(scores=st.lists(st.floats(-9, 9), min_size=2, max_size=9))
 def test_surprise_is_the_loss_of_softmax(scores: list[float]) -> None:
     g = np.empty(len(scores))
-    gradients(CODES["softmax"], 1.0, np.array(scores), g)
+    gradients(CODES["softmax"], 1.0, 1.0, np.array(scores), g)
     loss = math.log(sum(math.exp(y) for y in scores)) - scores[0]
     assert surprise_of(g[0]) == pytest.approx(min(loss, -math.log(1e-6)), rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize("pairs", ["across", "j>i"])
+def test_a_weight_is_no_surprise_and_neither_is_a_dislike(pairs: str) -> None:
+    h = Hyperparameters(factors=3, pairs=pairs, renewal=0.5)
+    context, items = {0: 1.0, 1: 0.5}, [{5: 1.0}, {6: 1.0}, {7: 0.7}]
+    found = {}
+    for weight in (1.0, 0.2, 3.0, -1.0):
+        pair = Pair(h, 1)
+        pair.kernel.parameters.optimizer.surprise[LAST] = -7.0
+        assert pair.learn_kernel(context, items, 1.0, weight)
+        found[weight] = float(pair.kernel.parameters.optimizer.surprise[LAST])
+    assert found[0.2] == pytest.approx(found[1.0])
+    assert found[3.0] == pytest.approx(found[1.0])
+    assert found[-1.0] == -7.0
 
 
 def means(surprises: list[float], memory: float) -> list[float]:

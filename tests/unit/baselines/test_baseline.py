@@ -128,13 +128,13 @@ def test_without_items_there_is_nothing_to_recommend() -> None:
 
 
 def test_kinds_are_choices_or_had_as_the_schema_says() -> None:
-    kinds = (Feedback("view", 0.2), Feedback("purchase", 1), Feedback("dislike", -1))
+    kinds = (Feedback("cart", 0.5), Feedback("purchase", 1), Feedback("dislike", -1))
     baseline = Baseline(Popularity(), repeats=False, feedback=kinds)
     baseline.add_user("u", {})
     for item in ("a", "b", "c", "d"):
         baseline.add_item(item, {})
-    baseline.train([Event("u", "a", kind="view"), Event("u", "b", kind="purchase")])
+    baseline.train([Event("u", "a", kind="cart"), Event("u", "b", kind="purchase")])
     baseline.learn(Event("u", "c", kind="dislike"))
-    baseline.learn(Event("u", "a", kind="view"))
+    baseline.learn(Event("u", "a", kind="cart"))
     assert baseline.recommend("u", 4, context={}, time=None) == ["a", "d"]
     assert baseline.rank("u", "d", context={}, time=None) == (1.0, 2)
