@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # Data sets live outside the repository; tests that need one say so when it is missing.
 export COLDSTREAM_DATA ?= $(abspath ../shared/data)
 
-.PHONY: run test torture soak postgres haproxy prometheus chromium screenshots dist check lint types layers bench mutants paper results lock clean
+.PHONY: run test torture soak postgres haproxy prometheus chromium screenshots docs schemas dist check lint types layers bench mutants paper results lock clean
 .DEFAULT_GOAL := help
 
 help:  ## What there is to make
@@ -87,6 +87,12 @@ results: $(READY)  ## All figures of docs/results.md: half an hour on two cores;
 	@mkdir -p results
 	@for d in ml-100k ml-1m movietweetings clicks; do $(BIN)/coldstream evaluate $$d --seeds 5 \
 		--methods $(subst $(space),$(comma),$(METHODS)) --json results/$$d.json --report results/$$d.html; done
+
+docs: $(READY)  ## The documentation as a site, its links checked; writes build/site/
+	@$(BIN)/python documentation
+
+schemas: $(READY)  ## The JSON Schemas of schema.toml and of the settings, written anew into docs/schemas/
+	@cd documentation && ../$(BIN)/python -c "from pathlib import Path; from json_schemas import SCHEMAS, text_of; [Path('../docs/schemas', name).write_text(text_of(name), encoding='utf-8') for name in SCHEMAS]"
 
 dist: $(READY)  ## Wheel and sdist, twice the same bytes, and tried in empty environments, each extra alone; writes dist/
 	@$(BIN)/python tests/packages
