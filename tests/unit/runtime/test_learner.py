@@ -14,6 +14,7 @@ from coldstream.runtime.records import (
     UserForgotten,
     UserPut,
     line,
+    record_of,
 )
 from coldstream.storage.store import Entry
 
@@ -124,3 +125,20 @@ def test_a_user_is_new_until_the_first_event_whether_known_before_or_not() -> No
     together.replay(Entry(position, line(record).body) for position, record in enumerate(records, 2))
     for learner in (one_by_one, together):
         assert learner.evaluation.metrics().new_users == 2 / 3
+
+
+def test_a_log_of_before_kinds_leads_to_the_same_bits_whatever_is_declared() -> None:
+    begin = (
+        '{"kind":"begin","schema":{"user":{"id":{"kind":"id"}},"item":{"id":{"kind":"id"}},"context":{},'
+        '"exclude_seen":true,"open_context":true%s},"hyperparameters":{"factors":3,"negatives":2},"seed":7}'
+    )
+    written = [f'{{"kind":"item","id":"i{n}","attributes":{{}}}}' for n in range(6)]
+    written += [f'{{"kind":"event","user":"u{n % 3}","item":"i{n * 5 % 6}","time":{n}.0}}' for n in range(20)]
+    states = []
+    for declared in ("", ',"feedback":{"view":0.2,"dislike":-1.0}'):
+        first, *rest = (Entry(n, body.encode()) for n, body in enumerate([begin % declared, *written], 1))
+        learner = Learner.begun(record_of(first), 1)
+        assert learner.replay(rest) == len(written)
+        states.append({name: array.tobytes() for name, array in learner.recommender.state()[1].items()})
+        assert not learner.recommender.state()[1].keys() & {"users.sessions"}
+    assert states[0] == states[1]
