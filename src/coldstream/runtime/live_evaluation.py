@@ -117,7 +117,7 @@ class LiveEvaluation:
         self._rows += len(places)
 
     def _learn(self, place: Place, counted: bool) -> bool:
-        """An item was chosen, or something else happened to it; whether it was for the first time."""
+        """An item was chosen, or something else happened to it; whether it was chosen for the first time."""
         number, arrival = place
         self._grow(number + 1)
         if self._arrival[number] != arrival:
@@ -130,7 +130,7 @@ class LiveEvaluation:
             self._recent.learn(_NOTHING, number)
         else:
             self._recent.pass_by()
-        return first
+        return first and counted
 
     def choices(self, place: Place) -> int:
         """How often an item was chosen since it came."""

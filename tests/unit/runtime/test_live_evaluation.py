@@ -163,3 +163,17 @@ def test_what_was_counted_of_an_item_that_is_gone_is_nobody_elses(monkeypatch: p
     ranks = one_by_one.test(bounded, Event("u0", "newcomer"))
     assert ranks is not None
     assert ranks[1].position == ranks[2].position == len(bounded.items()) - 1, "nobody has chosen it yet"
+
+
+def test_what_is_no_choice_is_nobodys_first_and_makes_nothing_popular() -> None:
+    recommender, evaluation = fresh(True), LiveEvaluation(top=2, window=4)
+    recommender.put_item("seen")
+    for counted in (False, False, True, True):
+        evaluation.note(False, recommender.place("seen"), None, counted)
+    assert evaluation.metrics().new_items == 0.25
+    assert evaluation.choices(recommender.place("seen")) == 2
+    together = LiveEvaluation(top=2, window=4)
+    together.note_unranked([False] * 4, [recommender.place("seen")] * 4, [False, False, True, True])
+    assert {n: a.tobytes() for n, a in together.state()[1].items()} == {
+        n: a.tobytes() for n, a in evaluation.state()[1].items()
+    }
