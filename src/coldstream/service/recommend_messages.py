@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from coldstream.rules import MOST_RULES
-from coldstream.service.messages import MOST_ITEMS, Fields, Filter, Identifier, Name, Place, Time, Where, as_text
+from coldstream.service.messages import MOST_ITEMS, Fields, Filter, Identifier, Name, Place, Text, Time, Where, as_text
 
 
 class BoostBody(Struct, frozen=True, forbid_unknown_fields=True):
@@ -155,7 +155,7 @@ class ListQuery(Struct, frozen=True, forbid_unknown_fields=True):
 
     n: Annotated[int, Meta(ge=1, le=MOST_ITEMS)] = 10
     """How many items to give at most."""
-    where: Annotated[str, Meta(max_length=4096)] | None = None
+    where: Text | None = None
     """What items must meet, as JSON: `{"price": {"max": 50}}`, as in /recommend."""
     time: Time | None = None
     """When; now, if left out. Items that are not available then are left out."""
@@ -170,7 +170,7 @@ class TrendingQuery(Struct, frozen=True, forbid_unknown_fields=True):
     """How many items to give at most."""
     half_life: Annotated[float, Meta(gt=0, le=1e12)] | None = None
     """Events after which half of a count is forgotten; of those that are counted the nearest, if left out the shortest."""
-    where: Annotated[str, Meta(max_length=4096)] | None = None
+    where: Text | None = None
     """What items must meet, as JSON: `{"price": {"max": 50}}`, as in /recommend."""
     time: Time | None = None
     """When; now, if left out. Items that are not available then are left out."""
