@@ -29,8 +29,8 @@ from coldstream.user_states import UserStates
 
 _fill_normal = unchecked_entry(fill_normal)
 
-PENALTIES = ("w0", "G0", "lambda0", "lambda_w", "lambda_V", "penalty_mean_square")
 SURPRISE = "surprise"
+PENALTIES = ("w0", "G0", "lambda0", "lambda_w", "lambda_V", "penalty_mean_square", SURPRISE)
 STAMP = "touched_at"
 
 
@@ -56,7 +56,7 @@ class Changes(NamedTuple):
     value_length: Integers
     """… of these lengths."""
     penalties: Mapping[str, NDArray[Any]]
-    """w0, λ and the surprise of choices as they are now."""
+    """w0 and λ as they are now."""
 
     @property
     def size(self) -> int:
@@ -92,7 +92,7 @@ class Exchange:
         self._based = list(shared.encoder.vocabulary.values_of(0, columns))  # whose base it is
         self._had_gaps = None in self._based
         self._known = columns  # of which all have their base
-        self._remember_penalties()
+        self._penalties = self._penalties_now()
         self._since = int(parameters.rows.touched_at[:columns].max(initial=-1))
 
     def is_own(self, user: str) -> bool:
@@ -159,22 +159,23 @@ class Exchange:
             count[at] += 1
         for name in self._exchanged():
             base = self._base[name]
-            given = [(at, one.rows[name]) for at, one in zip(places, changes, strict=True)]
-            base[union] = merged_rows(name, base[union], count, given)
+            values = [(at, one.rows[name]) for at, one in zip(places, changes, strict=True)]
+            base[union] = merged_rows(name, base[union], count, values)
             getattr(parameters.rows, name)[union] = base[union]
         stamp = np.zeros(len(union), np.int64)
         for at, one in zip(places, changes, strict=True):
             stamp[at] = np.maximum(stamp[at], one.rows[STAMP])
         parameters.rows.touched_at[union] = stamp
         for name, before in self._penalties_before().items():
-            merged = merged_penalties(name, before, [one.penalties[name] for one in changes], self._regularization)
-            getattr(parameters.optimizer, name)[...] = merged
-        surprises = [one.penalties[SURPRISE] for one in changes]
-        parameters.optimizer.surprise[...] = merged_surprise(self._surprise, surprises)
+            given = [one.penalties[name] for one in changes]
+            if name == SURPRISE:
+                parameters.optimizer.surprise[:] = merged_surprise(before, given)
+            else:
+                own = getattr(parameters.optimizer, name)
+                own[...] = merged_penalties(name, before, given, self._regularization)
         if self.learners > 1:
             forget_last_update(self._shared)
-        self._remember_penalties()
-        self._since = clock.position
+        self._penalties, self._since = self._penalties_now(), clock.position
         parameters.changes += 1
         return len(union)
 
@@ -263,11 +264,7 @@ class Exchange:
 
     def _penalties_now(self) -> dict[str, NDArray[Any]]:
         own = self._shared.machine.parameters.optimizer
-        return {name: getattr(own, name).copy() for name in (*PENALTIES, SURPRISE)}
-
-    def _remember_penalties(self) -> None:
-        self._penalties = self._penalties_now()
-        self._surprise = self._penalties.pop(SURPRISE)
+        return {name: getattr(own, name).copy() for name in PENALTIES}
 
     def _penalties_before(self) -> dict[str, NDArray[Any]]:
         """At the last merge; those of fields that came since begin alike everywhere."""

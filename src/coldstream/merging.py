@@ -1,12 +1,12 @@
 """The merge rule: what several learners did to the same numbers since they last agreed, put together.
 
     w, V and w0      θ = θ_before + Σ (θ_l − θ_before) / √n     over those n learners that touched it
-    AdaGrad's sums   G = G_before + Σ (G_l − G_before)          they are sums
+    AdaGrad's sums   G = G_before + Σ (G_l − G_before)          they are sums; where one began anew, what was before is gone
     sensitivities    S = S_before + Σ (S_l − S_before) / n      they are a state of the parameter, not a sum
     λ per field      log λ as θ; its steps are factors
     the paper's λ    λ = max(0, λ_before + Σ (λ_l − λ_before) / √n)
     scales of λ      as sensitivities
-    surprise         as sums; what has begun anew for one has begun anew for all
+    surprise         counts and means as sums of their changes; who begins anew, all do
 
 What one learner alone has touched is taken as it is, so that one learner is the same as no merge, in every bit.
 """
@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coldstream.arrays import Doubles, Integers
-from coldstream.model.renewal import EVENTS, RENEWED
-from coldstream.model.shapes import FIXED, PER_FIELD
+from coldstream.model.renewal import EVENTS, LAST, RENEWED
+from coldstream.model.shapes import PER_FIELD
 
 POWER = 0.5
 """Deltas are divided by n to this power. With 0, steps that many learners took in one direction go too far; with 1, the more
@@ -38,10 +38,10 @@ _DIVIDED: Mapping[str, float] = {
     "Sw": 1.0,
     "SV": 1.0,
     "penalty_mean_square": 1.0,
-    "surprise": 0.0,
 }
 """By name, the power of n that the sum of the deltas is divided by."""
 
+_SQUARES = ("Gw", "GV")
 _LAMBDAS = ("lambda_w", "lambda_V")
 _NEVER_NEGATIVE = ("Gw", "GV", "G0", "lambda0", "lambda_w", "lambda_V", "penalty_mean_square")
 
@@ -56,12 +56,38 @@ def merged_rows(
     share = np.maximum(count, 1).astype(np.float32) ** np.float32(_DIVIDED[name])
     total /= share if total.ndim == 1 else share[:, None]
     merged: NDArray[Any] = before + total
+    if name in _SQUARES:
+        _begin_anew(merged, before, given)
     if name in _NEVER_NEGATIVE:
         several = count > 1 if total.ndim == 1 else (count > 1)[:, None]
         np.maximum(merged, 0.0, out=merged, where=several)
     for at, values in given:
         alone = count[at] == 1
         merged[at[alone]] = values[alone]
+    return merged
+
+
+def _begin_anew(merged: NDArray[Any], before: NDArray[Any], given: Sequence[tuple[NDArray[Any], NDArray[Any]]]) -> None:
+    """Sums that learners let begin anew: those count as a whole, and what was before does not count any more."""
+    anew = [values < np.float32(0.5) * before[at] for at, values in given]
+    if not any(fallen.any() for fallen in anew):
+        return
+    begun, total = np.zeros(before.shape, np.bool_), np.zeros(before.shape, before.dtype)
+    for (at, values), fallen in zip(given, anew, strict=True):
+        begun[at] |= fallen
+        total[at] += np.where(fallen, values, values - before[at])
+    merged[begun] = total[begun]
+
+
+def merged_surprise(before: Doubles, given: Sequence[Doubles]) -> Doubles:
+    """How surprising choices are, to several learners who each know their own."""
+    moved = [one for one in given if (one != before).any()]
+    if len(moved) < 2:
+        return moved[0] if moved else before
+    merged: Doubles = before + sum((one - before for one in moved), np.zeros(before.shape))
+    merged[LAST], merged[RENEWED] = moved[-1][LAST], max(one[RENEWED] for one in moved)
+    if merged[RENEWED] > before[RENEWED]:
+        merged[EVENTS] = 0.0
     return merged
 
 
@@ -84,14 +110,3 @@ def merged_penalties(name: str, before: NDArray[Any], given: Sequence[NDArray[An
         alone = (count == 1) & (one != before)
         result[alone] = one[alone]
     return result
-
-
-def merged_surprise(before: Doubles, given: Sequence[Doubles]) -> Doubles:
-    """How surprising choices were: as it was, and what each learner has. Their means are moved by all events."""
-    if len(given) == 1:
-        return given[0]
-    merged = merged_penalties("surprise", before, given, FIXED)
-    merged[RENEWED] = max(one[RENEWED] for one in given)
-    if merged[RENEWED] > before[RENEWED]:
-        merged[EVENTS] = 0.0
-    return merged
