@@ -42,24 +42,25 @@ ENVIRONMENT = {
 LIMITS = WriterLimits(merge_events=40, merge_seconds=0.2, snapshot_lines=300, snapshot_seconds=0)
 
 
-@pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A cluster of three nodes with addresses of their own, and this process connected to it."""
-    for name, value in ENVIRONMENT.items():
-        monkeypatch.setenv(name, value)
-    import ray
-    from ray.cluster_utils import Cluster
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """A cluster of three nodes, two of them with addresses of their own, and this process connected to it."""
+    with pytest.MonkeyPatch.context() as environment:
+        for name, value in ENVIRONMENT.items():
+            environment.setenv(name, value)
+        import ray
+        from ray.cluster_utils import Cluster
 
-    small = {"object_store_memory": 2**27, "include_dashboard": False}
-    started = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **small})
-    try:
-        for last in (2, 3):
-            started.add_node(num_cpus=2, node_ip_address=f"127.0.0.{last}", object_store_memory=2**27)
-        ray.init(address=started.address, log_to_driver=False, configure_logging=False)
-        yield started
-    finally:
-        ray.shutdown()
-        started.shutdown()
+        small = {"object_store_memory": 2**27, "include_dashboard": False}
+        started = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **small})
+        try:
+            for last in (2, 3):
+                started.add_node(num_cpus=2, node_ip_address=f"127.0.0.{last}", object_store_memory=2**27)
+            ray.init(address=started.address, log_to_driver=False, configure_logging=False)
+            yield started
+        finally:
+            ray.shutdown()
+            started.shutdown()
 
 
 def records(events: int, seed: int) -> Iterator[Record]:
@@ -91,6 +92,29 @@ class Lived:
             if last is not None:
                 known = self.writer.learner.recommender
                 assert last.item not in [best.item for best in known.recommend(last.user, 30)]
+
+
+def test_ray_leads_to_the_bits_of_one_process(cluster: Any) -> None:
+    import ray
+
+    from coldstream import Recommender
+    from coldstream.runtime.learners import LocalLearners
+    from coldstream.runtime.lines import Lines
+
+    log = list(enumerate(records(200, 5), 1))
+    state = Recommender(SCHEMA, SMALL, seed=0).state()
+    found = []
+    for make in (LocalLearners, partial(RayLearners, ray)):
+        learners = make(state, 3)
+        for first in range(0, len(log), 90):
+            some = log[first : first + 90]
+            learners.take(Lines.of(some))
+            for upto in (len(some) // 2, len(some)):
+                learners.learn(upto)
+                learners.merge()
+        found.append([bits(Recommender.from_state(*one)) for one in learners.states()])
+        learners.close()
+    assert found[0] == found[1]
 
 
 def test_learners_and_nodes_go_and_every_event_is_learned_once(cluster: Any, tmp_path: Path) -> None:
@@ -141,29 +165,6 @@ def test_learners_and_nodes_go_and_every_event_is_learned_once(cluster: Any, tmp
         here: Learner = recovered(store, RequestedModel(SCHEMA, SMALL, 0, learners=2))  # in this process alone
         assert here.recommender.events == events
         assert len(bits(here.recommender)[1]) > 10
-
-
-def test_ray_leads_to_the_bits_of_one_process(cluster: Any) -> None:
-    import ray
-
-    from coldstream import Recommender
-    from coldstream.runtime.learners import LocalLearners
-    from coldstream.runtime.lines import Lines
-
-    log = list(enumerate(records(200, 5), 1))
-    state = Recommender(SCHEMA, SMALL, seed=0).state()
-    found = []
-    for make in (LocalLearners, partial(RayLearners, ray)):
-        learners = make(state, 3)
-        for first in range(0, len(log), 90):
-            some = log[first : first + 90]
-            learners.take(Lines.of(some))
-            for upto in (len(some) // 2, len(some)):
-                learners.learn(upto)
-                learners.merge()
-        found.append([bits(Recommender.from_state(*one)) for one in learners.states()])
-        learners.close()
-    assert found[0] == found[1]
 
 
 def test_a_service_whose_learners_are_on_ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
