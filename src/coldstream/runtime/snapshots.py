@@ -165,7 +165,11 @@ class Snapshots:
         """What is known now, in a file."""
         started = perf_counter()
         await self._find_line(learner)
-        await learner.settled()  # nothing may come between this and the cut
+        try:
+            async with asyncio.timeout(longest):
+                await learner.settled()  # nothing may come between this and the cut
+        except TimeoutError as error:
+            raise StoreUnavailable("learners have not merged in time for a snapshot; it is tried again") from error
         try:
             self._cut = Cut(learner, self._folder, chain)
             self.pause = self._cut.pause

@@ -2,13 +2,16 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from msgspec import structs
 from several import SCHEMA, lines, recommender
 
 from coldstream import Feedback, Recommender
+from coldstream.errors import StoreUnavailable
 from coldstream.exchange import owner
 from coldstream.increments import State
 from coldstream.runtime.learner import Learner
@@ -25,6 +28,8 @@ from coldstream.runtime.records import (
     UserPut,
     ValuesReleased,
 )
+from coldstream.runtime.snapshots import Snapshots
+from coldstream.storage.sqlite import SqliteStore
 from conftest import bits
 
 
@@ -183,3 +188,15 @@ def test_a_snapshot_waits_for_the_merge() -> None:
         return front.is_waited_for
 
     assert not asyncio.run(waits())
+
+
+def test_a_snapshot_does_not_wait_for_ever(tmp_path: Path) -> None:
+    front = learner()
+    front.apply_all(merging(lines(30), 2, 1000)[:-1])
+
+    async def taken() -> None:
+        with closing(SqliteStore(tmp_path)) as store:
+            await Snapshots(store, asyncio.to_thread, tmp_path).take(front, longest=0.05)
+
+    with pytest.raises(StoreUnavailable, match="have not merged in time"):
+        asyncio.run(taken())
