@@ -28,7 +28,7 @@ from coldstream.client import (
     ServiceUnavailable,
     calls,
 )
-from coldstream.service import messages
+from coldstream.service import messages, recommend_messages
 from coldstream.service.routes import ROUTES
 
 ROOT = Path(__file__).parents[2]
@@ -77,8 +77,8 @@ class Losing(httpx.BaseTransport):
 
 def every_call() -> list[calls.Call]:
     return [
-        calls.recommend(messages.RecommendRequest(user="u")),
-        calls.explain(messages.ExplainRequest(item="i")),
+        calls.recommend(recommend_messages.RecommendRequest(user="u")),
+        calls.explain(recommend_messages.ExplainRequest(item="i")),
         calls.learn([NewEvent("u", "i")]),
         calls.put_items([NewItem("i")]),
         calls.put_users([messages.NewUser("u")]),
