@@ -72,6 +72,9 @@ _JOINING = (
     "lists.py",
     "rules.py",
     "shared_state.py",
+    "exchange.py",
+    "merging.py",
+    "frames.py",
 )
 _LEFT_OUT = {
     "src/coldstream/model/reference.py",  # the twin: it is what kernels are tested with
