@@ -39,7 +39,8 @@ def library() -> str:
     for name in coldstream.__all__:
         public = getattr(coldstream, name)
         lines += [f"## {name}", "", *_indented(inspect.getdoc(public) or ""), ""]
-        for member, value in vars(public).items():
+        ours = [kind for kind in inspect.getmro(public) if kind.__module__.startswith("coldstream")]
+        for member, value in {member: value for kind in reversed(ours) for member, value in vars(kind).items()}.items():
             if member.startswith("_") or not (inspect.isfunction(value) or isinstance(value, classmethod | property)):
                 continue
             function = value.fget if isinstance(value, property) else getattr(public, member)
