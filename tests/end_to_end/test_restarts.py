@@ -83,8 +83,9 @@ def truncated(content: bytes) -> bytes:
 
 
 def flipped(content: bytes) -> bytes:
+    """A stretch of bytes, because single ones may lie where an archive has room that nobody reads."""
     middle = len(content) // 2
-    return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
+    return content[:middle] + bytes(byte ^ 1 for byte in content[middle : middle + 300]) + content[middle + 300 :]
 
 
 @pytest.mark.parametrize("how", [truncated, flipped])

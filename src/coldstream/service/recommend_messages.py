@@ -4,8 +4,10 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from coldstream.rules import MOST_RULES
 from coldstream.service.messages import MOST_ITEMS, Fields, Filter, Identifier, Name, Place, Text, Time, Where, as_text
+
+MOST_RULES = 64
+"""As many as the library takes, whose module a client does not load."""
 
 
 class BoostBody(Struct, frozen=True, forbid_unknown_fields=True):

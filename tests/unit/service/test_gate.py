@@ -52,7 +52,7 @@ def test_the_table_asks_for_the_scopes_it_should(api: Api) -> None:
     assert all(scope == "admin" for (method, _), scope in needed.items() if method == "DELETE")
     assert needed["POST", "/snapshot"] == "admin"
     assert {path for (method, path), scope in needed.items() if scope == "write"} == {
-        *("/events", "/items", "/users", "/items/{id}", "/users/{id}")
+        *("/events", "/items", "/users", "/items/{id}", "/users/{id}", "/users/{id}/merge")
     }
 
 

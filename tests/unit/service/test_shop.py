@@ -10,8 +10,10 @@ from urllib.parse import quote
 import pytest
 from api import SCHEMA, Api
 
+from coldstream import rules
 from coldstream.runtime.learner import Learner
 from coldstream.runtime.records import record_of
+from coldstream.service import recommend_messages
 from coldstream.service.shown_lists import ShownLists
 
 KINDS = """
@@ -375,3 +377,7 @@ def test_a_session_is_folded_into_a_user_and_erased_with_the_user(tmp_path: Path
 
 def _log(api: Api) -> bytes:
     return b"\n".join(entry.body for entry in api.service._store.read(0))
+
+
+def test_a_request_may_have_as_many_rules_as_the_library_takes() -> None:
+    assert recommend_messages.MOST_RULES == rules.MOST_RULES

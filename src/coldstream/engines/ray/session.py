@@ -105,7 +105,7 @@ def _no_cluster(address: str | None, error: BaseException) -> EngineUnavailable:
 def _init(ray: ModuleType, address: str | None, cpus: int) -> None:
     quiet: dict[str, Any] = {"log_to_driver": False, "configure_logging": False, "logging_level": logging.ERROR}
     if address is None:
-        ray.init(num_cpus=cpus, include_dashboard=False, object_store_memory=OBJECT_STORE, **quiet)
+        ray.init("local", num_cpus=cpus, include_dashboard=False, object_store_memory=OBJECT_STORE, **quiet)
     else:
         ray.init(address=address, **quiet)
 
