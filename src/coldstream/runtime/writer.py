@@ -264,13 +264,16 @@ class Writer:
         try:
             self.learner.apply(position, merged)
         except LearnersLost as error:
-            log.warning("learners were lost; others take their place", extra={"reason": str(error)})
-            self.learner = await hired_again(self.learner, self._store, self._in_store)
-            self._learning = LiveLearning(self.learner, self._limits.evaluation_share, self._progress)
-            await self.snapshots.look(self.learner)
+            await self._hire_again(error)
         self._merges.note()
         self._progress.reached(self.learner.position)
         await asyncio.sleep(0)  # whoever waits for it has its turn before anything else is learned
+
+    async def _hire_again(self, lost: LearnersLost) -> None:
+        log.warning("learners were lost; others take their place", extra={"reason": str(lost)})
+        self.learner = await hired_again(self.learner, self._store, self._in_store)
+        self._learning = LiveLearning(self.learner, self._limits.evaluation_share, self._progress)
+        await self.snapshots.look(self.learner)
 
     # One group
 
@@ -378,7 +381,11 @@ class Writer:
         for call in self._group:
             own = list(islice(given, len(call.records)))
             new = [(position, record) for position, record in zip(own, call.records, strict=True) if position is not None]
-            await self._learning.learn(new)
+            if new and new[-1][0] > self.learner.position:
+                try:
+                    await self._learning.learn(new)
+                except LearnersLost as error:  # whoever takes their place has learned all that the log has
+                    await self._hire_again(error)
             for position, record in new:
                 if isinstance(record, UserForgotten):
                     self.erasures.pending[record.id] = Pending(position, record.time)

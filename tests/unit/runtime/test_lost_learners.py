@@ -14,7 +14,7 @@ from coldstream.increments import State
 from coldstream.runtime import merges as module
 from coldstream.runtime.learners import LearnersLost, LocalLearners
 from coldstream.runtime.limits import WriterLimits
-from coldstream.runtime.records import Interaction, Record
+from coldstream.runtime.records import Interaction, Record, UserMerged
 from coldstream.runtime.recovery import RequestedModel, recovered
 from coldstream.runtime.verification import verified
 from coldstream.runtime.writer import Writer
@@ -54,7 +54,9 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     Mortal.deaths, Mortal.merges = [], 0
 
 
-def written(folder: Path, given: Sequence[Record], learners: int, hire: Any = Mortal) -> Writer:
+def written(
+    folder: Path, given: Sequence[Record], learners: int, hire: Any = Mortal, folds: Sequence[Record] = ()
+) -> Writer:
     """What a writer makes of records, a few at a time; the log is durable before anybody learns it."""
 
     async def live() -> Writer:
@@ -63,6 +65,8 @@ def written(folder: Path, given: Sequence[Record], learners: int, hire: Any = Mo
             await writer.start(lambda: None)
             for first in range(0, len(given), 9):
                 await writer.write(given[first : first + 9])
+            for fold in folds:
+                await writer.write([fold])
             await writer.stop()
         return writer
 
@@ -91,6 +95,19 @@ def test_lost_learners_leave_no_trace(tmp_path: Path, deaths: list[int]) -> None
     expected, events = replayed(tmp_path / "data", 3)
     assert bits(writer.learner.recommender) == expected
     assert writer.learner.recommender.events == events == sum(isinstance(record, Interaction) for record in given)
+
+
+@pytest.mark.parametrize("deaths", [[], [3], [4], [5], [6]])
+def test_learners_that_are_lost_while_a_session_is_folded_leave_no_trace(tmp_path: Path, deaths: list[int]) -> None:
+    """Sessions make learners merge in between: one of the first merges is theirs."""
+    Mortal.deaths = deaths
+    given = [record for _, record in lines(60)]
+    writer = written(tmp_path / "data", given, 3, folds=[UserMerged("u1", "u2"), UserMerged("u4", "u5")])
+    assert writer.failed is None
+    expected, events = replayed(tmp_path / "data", 3)
+    assert bits(writer.learner.recommender) == expected
+    assert not writer.learner.recommender.has_user("u1")
+    assert writer.learner.recommender.events == events == 60
 
 
 def test_more_learners_or_none_go_on_with_the_same_log(tmp_path: Path) -> None:
