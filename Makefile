@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # Data sets live outside the repository; tests that need one say so when it is missing.
 export COLDSTREAM_DATA ?= $(abspath ../shared/data)
 
-.PHONY: run test torture soak postgres haproxy prometheus chromium screenshots docs schemas dist check lint types layers bench mutants paper results lock clean
+.PHONY: run test torture soak postgres haproxy prometheus chromium servers kernels screenshots docs schemas dist check lint types layers bench mutants paper results lock clean
 .DEFAULT_GOAL := help
 
 help:  ## What there is to make
@@ -34,7 +34,13 @@ prometheus:  # promtool for the tests, where there is none
 chromium:  # a browser for the tests and the screenshots, where there is none
 	@sh tests/install_chromium.sh
 
-test: $(READY) postgres haproxy prometheus chromium  ## All tests, doctests of the documentation included
+servers: postgres haproxy prometheus chromium
+
+kernels: $(READY)  # compiled once, where every process of the tests would compile them for itself
+	@$(BIN)/coldstream compile --preset default --preset paper
+
+test: $(READY)  ## All tests, doctests of the documentation included
+	@$(MAKE) --no-print-directory --jobs=2 kernels servers
 	$(BIN)/python -m pytest --numprocesses=auto --dist=worksteal --durations=30 --durations-min=5
 
 lint: $(READY)

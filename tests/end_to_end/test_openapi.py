@@ -23,7 +23,7 @@ from coldstream.runtime.verification import verified
 from coldstream.storage import stores
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
-EXAMPLES = {"body": 330, "id": 120, "nothing": 5}
+EXAMPLES = {"body": 220, "id": 100, "nothing": 5}
 """Requests per call and mode: by whether there is a body, an id in the path, or nothing to vary."""
 
 

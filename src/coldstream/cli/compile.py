@@ -1,8 +1,10 @@
 """`coldstream compile`: machine code before anybody waits for it."""
 
 import argparse
+import multiprocessing
 import os
 import time
+from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 import numba
@@ -11,7 +13,7 @@ from coldstream.config import PRESETS
 from coldstream.features.fields import Categories, Category, Id, Number, TimePart
 from coldstream.features.schema import Schema
 from coldstream.model.factorization_machine import FactorizationMachine
-from coldstream.runtime.warming import warm_up
+from coldstream.runtime.warming import warm_reading, warm_up
 
 _SCHEMA = Schema(
     user=[Id(), Category("country"), Number("age")],
@@ -31,13 +33,28 @@ def add_to(commands: Any) -> None:
     parser.set_defaults(run=_run)
 
 
-def _run(args: argparse.Namespace) -> int:
-    started = time.perf_counter()
-    for name in args.preset or ["default"]:
-        warm_up(_SCHEMA, PRESETS[name])
+def _learning(preset: str) -> None:
+    """All that a service of a preset calls; what only reads comes last, and was perhaps compiled by then."""
+    warm_up(_SCHEMA, PRESETS[preset])
+
+
+def _reading(preset: str) -> None:
+    warm_reading(_SCHEMA, PRESETS[preset])
+
+
+def _predicting() -> None:
     machine = FactorizationMachine()
     machine.learn_one({"city": "Kyoto"}, 1.0)
     machine.predict_one({"city": "Kyoto"})
+
+
+def _run(args: argparse.Namespace) -> int:
+    started, presets = time.perf_counter(), args.preset or ["default"]
+    # Processes that begin anew: they read what others have compiled, and threads would wait for each other.
+    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
+        parts = [pool.submit(part, name) for name in presets for part in (_learning, _reading)]
+        for part in (*parts, pool.submit(_predicting)):
+            part.result()
     config: Any = numba.config
     where = config.CACHE_DIR or "beside the sources, or in the user's cache"
     processor = os.environ.get("NUMBA_CPU_NAME", "this machine's processor")

@@ -14,24 +14,38 @@ _ITEMS = 12
 
 def warm_up(schema: Schema, hyperparameters: Hyperparameters) -> None:
     """Compile, or load what was compiled before."""
-    recommender, evaluation = Recommender(schema, hyperparameters), LiveEvaluation(1, 1)
+    recommender, event = _begun(schema, hyperparameters), Event("user", "item 1", 0.0)
+    recommender.learn(event)
+    recommender.observe(event)
+    recommender.replay([(recommender.position + 1, event)])
+    _read(recommender)
+    Recommender.from_state(*recommender.state())
+    recommender.remove_item("item 0")
+    recommender.forget_user("user")
+
+
+def warm_reading(schema: Schema, hyperparameters: Hyperparameters) -> None:
+    """The part of it that answers: another process may do the rest meanwhile."""
+    _read(_begun(schema, hyperparameters))
+
+
+def _begun(schema: Schema, hyperparameters: Hyperparameters) -> Recommender:
+    recommender = Recommender(schema, hyperparameters)
     examples = {field.name: _example(field) for field in schema.item}
     attributes = {name: raw for name, raw in examples.items() if raw is not None}
     recommender.put_items((f"item {number}", attributes) for number in range(_ITEMS))
     recommender.put_item("one more", attributes)
+    return recommender
+
+
+def _read(recommender: Recommender) -> None:
+    evaluation = LiveEvaluation(1, 1)
     for number in range(3):
         event = Event("user", f"item {number}", 0.0)
-        ranks = evaluation.test(recommender, event)
-        recommender.learn(event)
-        evaluation.note(not number, recommender.place(event.item), ranks)
-    recommender.observe(event)
-    recommender.replay([(recommender.position + 1, event)])
+        evaluation.note(not number, recommender.place(event.item), evaluation.test(recommender, event))
     recommender.recommend("user", time=0.0)
     recommender.similar("item 0", time=0.0)
     recommender.explain("user", "item 0", time=0.0)
-    Recommender.from_state(*recommender.state())
-    recommender.remove_item("item 0")
-    recommender.forget_user("user")
 
 
 def _example(field: Field) -> Any:
