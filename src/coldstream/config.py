@@ -33,6 +33,9 @@ class Hyperparameters:
     """`squared` and `logistic` take any target, with or without negatives; `softmax` and `bpr` need negatives."""
     negatives: int = 100
     """Items drawn uniformly for every event and contrasted with the one chosen; 0 is positive-only."""
+    passed_over: int = 0
+    """Items that were shown above the one chosen and not taken, and are contrasted with it beside those drawn: so many at
+    most, the last ones. 0 is none."""
     optimizer: Optimizer = "adagrad"
     """`adagrad`, which gives every coordinate a rate of its own, or `sgd`, plain descent, as the paper has it."""
     learning_rate: float = 0.1
@@ -108,6 +111,7 @@ _BOUNDS: Mapping[str, tuple[float, float]] = {
     "factors": (0, 10_000),
     "initial_deviation": (0, 1e3),
     "negatives": (0, 100_000),
+    "passed_over": (0, 100),
     "learning_rate": (1e-12, 1e3),
     "adagrad_floor": (1e-30, 1e6),
     "adagrad_window": (0, 1e12),

@@ -44,7 +44,8 @@ def learn_one(shared: SharedModel, users: UserStates, event: Event, clock: Clock
     transaction, state = shared.begin(event), users.of(event.user)
     kept = users.kept(state)
     x, slot = shared.admit_event(event, kept, [] if kept is not None else users.features(event.user), clock)
-    if not shared.learn(x, slot, users.history(state), effect, clock.moment(event.time), clock):
+    passed_over = shared.passed_over(event, effect)
+    if not shared.learn(x, slot, users.history(state), effect, passed_over, clock.moment(event.time), clock):
         shared.rollback(transaction, clock)
         raise Diverged(_divergence(shared, event.user, event.item))
     users.remember(event, slot, effect)
@@ -179,6 +180,7 @@ class _Pending:
         self._effects: list[Feedback] = []
         self._recent: list[list[int]] = []
         self._learned: list[bool] = []
+        self._passed_over: list[list[int]] = []
         self._seen: dict[str, tuple[Integers, Integers, list[int]]] = {}
         self._seen_by: list[tuple[str, int]] = []
 
@@ -202,6 +204,7 @@ class _Pending:
             self._columns += columns
             self._values += values
         self._append(len(columns) if learned else 0, slot, clock, event.time, effect, users.recent_items(state), learned)
+        self._passed_over.append(shared.passed_over(event, effect) if learned else [])
         if learned:
             self._note_seen(event.user, state, slot, effect)
         else:
@@ -235,6 +238,7 @@ class _Pending:
         slot = shared.admit_item(event, clock)
         place = shared.catalogue.place(slot)
         self._append(0, slot, clock, event.time, effect, recent, False)
+        self._passed_over.append([])
         self._seen_by.append(NOBODY)
         self.clock = clock.after(event.time)
         if comes:
@@ -316,4 +320,6 @@ class _Pending:
             np.concatenate(seen),
             np.concatenate(times),
             np.array(self._learned, np.uint8),
+            np.array(list(accumulate(map(len, self._passed_over), initial=0)), np.int64),
+            np.array(list(chain.from_iterable(self._passed_over)), np.int32),
         )

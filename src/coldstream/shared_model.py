@@ -16,7 +16,7 @@ from coldstream.catalogue.admitted_item import AdmittedItem, Layout
 from coldstream.catalogue.catalogue import Catalogue, Savepoint
 from coldstream.catalogue.combinations import entries_of
 from coldstream.catalogue.learning import EventBatch, learn_event, learn_events
-from coldstream.catalogue.negative_sampling import NegativeDraw
+from coldstream.catalogue.negative_sampling import NOTHING_PASSED_OVER, NegativeDraw
 from coldstream.catalogue.neighbours import neighbours_of
 from coldstream.catalogue.shapes import UserHistory
 from coldstream.catalogue.trends import trends_of
@@ -351,12 +351,23 @@ class SharedModel:
         self.usage.forget(freed)
         self.machine.undo(freed)
 
-    def learn(self, x: Sparse, slot: int, history: UserHistory, effect: Feedback, time: float, clock: Clock) -> bool:
+    def learn(
+        self,
+        x: Sparse,
+        slot: int,
+        history: UserHistory,
+        effect: Feedback,
+        passed_over: Sequence[int],
+        time: float,
+        clock: Clock,
+    ) -> bool:
         """Contrast an event with negatives of its time, learn and count it; False, and nothing changed, if it diverged."""
         parameters = self.machine.parameters
-        parameters.make_room(self.most_touched(len(x.column)))
+        parameters.make_room(self.most_touched(len(x.column), len(passed_over)))
         self.catalogue.make_room(len(history.recent))
         items, drawn = self.catalogue.items, self.draw(clock.position, time)
+        if passed_over:
+            drawn = drawn._replace(passed_over=np.array(passed_over, np.int32))
         own = (parameters.rows, parameters.optimizer, self.machine.rule, items, drawn, x, slot, history)
         learned: bool = _learn_event(*own, effect.weight, bool(effect.trends), clock.events)
         parameters.changes += learned
@@ -365,7 +376,8 @@ class SharedModel:
     def learn_batch(self, batch: EventBatch, first: int, longest: int, clock: int) -> int:
         """Learn the events of a batch from the first on, the longest of so many columns; where one diverged, or all."""
         parameters = self.machine.parameters
-        parameters.make_room(self.most_touched(longest))
+        passed_over = int(np.diff(batch.passed_offset).max())
+        parameters.make_room(self.most_touched(longest, passed_over))
         self.catalogue.make_room(len(batch.recent) + 2 * len(batch.slot))
         parameters.changes += 1
         own, items, drawn = parameters.optimizer, self.catalogue.items, self.draw(0, 0.0)
@@ -374,11 +386,22 @@ class SharedModel:
     def draw(self, position: int, time: float) -> NegativeDraw:
         """Where the negatives of an event come from, of a position and a time."""
         exclude_seen = self.encoder.schema.exclude_seen
-        return NegativeDraw(self._draw_key, position, self.hyperparameters.negatives, exclude_seen, time)
+        negatives = self.hyperparameters.negatives
+        return NegativeDraw(self._draw_key, position, negatives, exclude_seen, time, NOTHING_PASSED_OVER)
 
-    def most_touched(self, context: int) -> int:
-        """The most columns that one update can touch."""
-        return context + (1 + self.hyperparameters.negatives) * self.catalogue.most_features()
+    def most_touched(self, context: int, passed_over: int = 0) -> int:
+        """The most columns that one update can touch, of a context of so many."""
+        return context + (1 + self.hyperparameters.negatives + passed_over) * self.catalogue.most_features()
+
+    def passed_over(self, event: Event, effect: Feedback) -> list[int]:
+        """The slots of those whom an event's item is contrasted with because they were shown above it and not taken.
+
+        The last of them stood next to the item: if any were looked at, they were.
+        """
+        most = self.hyperparameters.passed_over
+        if not most or not event.passed_over or effect.weight <= 0:
+            return []
+        return self.catalogue.slots(event.passed_over[-most:])
 
     def _start(self, clock: Clock) -> None:
         if not self.encoder.vocabulary.uncommitted:

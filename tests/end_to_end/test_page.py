@@ -71,6 +71,9 @@ def test_somebody_watches_tries_and_sees_the_service_go(demo: Demo, chromium: Br
     page.get_by_test_id("feature").fill("item.id=ad0")
     page.get_by_test_id("feature-submit").click()
     expect(page.get_by_test_id("nearest").get_by_test_id("feature-row").first).to_be_visible()
+    page.get_by_test_id("shown").get_by_role("button", name="Refresh").click()
+    expect(page.get_by_test_id("shown-row")).to_have_count(5)
+    expect(page.get_by_test_id("shown-row").last).to_have_attribute("title", re.compile("^1 of "))
     page.get_by_test_id("catalogue-search").fill("ad3")
     expect(page.get_by_test_id("catalogue-item")).to_have_count(1)
     assert errors == []

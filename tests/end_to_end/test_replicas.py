@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ import pytest
 from served import PATIENCE, POSTGRES, SCHEMA, Client, Gone, Home, Served, homes, wait_until
 from twin import check_bits
 
+from coldstream.cli.service_client import ServiceClient
 from replicas import Cluster, check_log, role_of, shopping
 
 if TYPE_CHECKING:
@@ -76,6 +77,22 @@ def test_all_replicas_hold_the_same_bits_and_know_what_was_acknowledged(cluster:
     assert late.status == HTTPStatus.SERVICE_UNAVAILABLE
     assert "line 1000000000 of the log was not learned here within 2 s" in late.body["detail"]
     assert client.ask("POST", "/events", {"user": "ann"}).status == HTTPStatus.UNPROCESSABLE_ENTITY
+    # Lines are passed on to the writer, and what is refused is told by its own number.
+    lines = (
+        b'{"user": "kim", "item": "m1", "event_id": "k1"}\n\n{}\n' + b'{"user": "kim", "item": "m2", "event_id": "k2"}\n' * 2
+    )
+    with closing(ServiceClient(f"http://127.0.0.1:{others[0].port}", None)) as sender:
+        status, answer = sender.send("/events", lines)
+    assert (status, answer["taken"], answer["duplicates"], answer["refused"]) == (200, 2, 1, 1)
+    assert [one["line"] for one in answer["refusals"]] == [3]
+    # A list that one has shown is known to another, and what was taken of it to all.
+    shown = client.done("POST", "/recommend", {"user": "kim", "n": 2, "remember": True, "after": answer["position"]})
+    name, wanted = shown["recommendation_id"], {"user": "kim", "n": 2, "after": answer["position"]}
+    pages = others[1].client()
+    wait_until(lambda: pages.ask("POST", "/recommend", {**wanted, "next_of": name}).status == HTTPStatus.OK)
+    taken = {"user": "kim", "item": shown["items"][1]["item"], "recommendation_id": name}
+    pages.done("POST", "/events", taken)
+    wait_until(lambda: taken_at(first) == taken_at(others[1]) == [0, 1])
     # Who is forgotten is forgotten everywhere, and no snapshot of anybody knows them.
     client.done("PUT", "/users/s0-u1", {"attributes": {"city": "Nowhere-else"}})
     position = client.done("DELETE", "/users/s0-u1")["position"]
@@ -90,6 +107,11 @@ def test_all_replicas_hold_the_same_bits_and_know_what_was_acknowledged(cluster:
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"replica http://127.0.0.1:{others[1].port} at line" in done.stdout
     assert "NOT" not in done.stdout
+
+
+def taken_at(server: Served) -> list[int]:
+    """How often something was taken, by position."""
+    return [one["taken"] for one in server.client().done("GET", "/evaluation").get("positions", [])][:2]
 
 
 def killed(_: "PostgresServer", server: Served) -> None:

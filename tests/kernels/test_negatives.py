@@ -31,10 +31,11 @@ def drawn(
     seed: int = 1,
     exclude_seen: bool = True,
     time: float = 0.0,
+    passed_over: tuple[int, ...] = (),
 ) -> list[int]:
     """Slots of the positive and of what was drawn against it."""
-    positions = np.empty(negatives + 1, np.int32)
-    draws = NegativeDraw(key_of(seed, "negatives"), event, negatives, exclude_seen, time)
+    positions = np.empty(negatives + 1 + len(passed_over), np.int32)
+    draws = NegativeDraw(key_of(seed, "negatives"), event, negatives, exclude_seen, time, np.array(passed_over, np.int32))
     found = draw(items, draws, int(items.position[positive]), np.array(seen, np.int32), positions)
     assert not items.marked.any()  # whoever marks slots next finds none marked
     return items.rows.slot[positions[:found]].tolist()
@@ -131,3 +132,13 @@ def test_windows_that_hold_nothing_back_draw_the_same_as_none() -> None:
     for event in range(50):
         assert drawn(open_items._shared.catalogue.items, event, 4, [1]) == drawn(plain, event, 4, [1])
     assert drawn(recommender._shared.catalogue.items, 1, 0, [1]) != drawn(plain, 1, 0, [1])
+
+
+def test_what_was_passed_over_comes_behind_what_is_drawn_as_long_as_it_is_live() -> None:
+    recommender = Recommender(Schema(), "paper")
+    for item in range(30):
+        recommender.put_item(f"i{item}")
+    recommender.remove_item("i7")
+    items = recommender._shared.catalogue.items
+    plain = drawn(items, 3, 4, [1])
+    assert drawn(items, 3, 4, [1], passed_over=(9, 7, 4, 9, 2)) == [*plain, 9, 9, 2]

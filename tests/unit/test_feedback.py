@@ -234,3 +234,53 @@ def test_a_kind_is_a_text() -> None:
     for kind in (3, "", True):
         with pytest.raises(InvalidInput, match="kind must be a text"):
             Event("ann", "i1", kind=kind)
+
+
+# What was shown above a choice and not taken
+
+
+def passing(kind: str | None = None, passed_over: tuple[str, ...] = ("i1", "i2")) -> list[Event]:
+    return [Event(f"u{n % 5}", f"i{3 + n % 9}", float(n), kind=kind, passed_over=passed_over) for n in range(60)]
+
+
+def test_what_was_passed_over_is_nothing_unless_it_is_asked_for() -> None:
+    plain, told = shop(), shop()
+    plain.learn(passing(passed_over=()))
+    told.learn(passing())
+    assert states_equal(plain, told)
+
+
+def test_what_was_passed_over_is_pushed_down_and_the_last_of_it_first() -> None:
+    def behind(recommender: Recommender, item: str) -> float:
+        scores = {best.item: best.score for best in recommender.recommend("u9", 12)}
+        return float(np.mean(list(scores.values()))) - scores[item]
+
+    plain, told = shop(), shop(passed_over=1)
+    for recommender in (plain, told):
+        recommender.learn(passing())
+    assert behind(told, "i2") > behind(plain, "i2") + 0.1
+    assert abs(behind(told, "i1") - behind(plain, "i1")) < abs(behind(told, "i2") - behind(plain, "i2")) / 2
+
+
+def test_passed_over_one_by_one_is_the_same_as_many_at_once_and_as_a_replay() -> None:
+    given = passing("view") + passing("dislike") + passing(None, ("i1", "gone", "i11", "i5"))
+    one, many, again = (shop(passed_over=3) for _ in range(3))
+    for event in given:
+        one.learn(event)
+    many.learn(given)
+    again.replay(list(enumerate(given, 1)))
+    assert states_equal(one, many)
+    assert states_equal(one, again)
+
+
+def test_an_event_that_speaks_against_its_item_speaks_for_nothing_else() -> None:
+    told, plain = shop(passed_over=3), shop(passed_over=3)
+    told.learn(passing("dislike"))
+    plain.learn(passing("dislike", ()))
+    assert states_equal(told, plain)
+
+
+@pytest.mark.parametrize("value", ["i1", 5, ["i1", 7], ["x"] * 101, [""]])
+def test_what_cannot_have_been_passed_over_is_refused(value: object) -> None:
+    with pytest.raises(InvalidInput, match="passed_over"):
+        Event("ann", "i1", passed_over=value)

@@ -6,7 +6,7 @@ import numpy as np
 
 from coldstream.arrays import Doubles, Flags, Floats, Integers, Longs
 from coldstream.catalogue.cross_features import CROSS_FEATURES, features_of, tally_of
-from coldstream.catalogue.negative_sampling import NegativeDraw, draw
+from coldstream.catalogue.negative_sampling import NegativeDraw, draw, room_for
 from coldstream.catalogue.neighbours import count_neighbours
 from coldstream.catalogue.shapes import Items, UserHistory
 from coldstream.catalogue.trends import count_trend, pass_by, trend_value, value_at
@@ -35,6 +35,8 @@ class EventBatch(NamedTuple):
     seen: Integers
     times: Integers
     learned: Flags  # (n,): 0 where an event is counted and not learned from
+    passed_offset: Longs  # (n + 1,)
+    passed_over: Integers  # what was shown above the items and not taken, one event after the other
 
 
 class TrainingBatch(NamedTuple):
@@ -156,7 +158,7 @@ def _contrasted(
     clock: int,
 ) -> bool:
     """Contrast what happened with drawn negatives and learn. False, and nothing changed, if it diverged."""
-    positions = np.empty(drawn.negatives + 1, np.int32)
+    positions = np.empty(room_for(drawn), np.int32)
     positive = items.position[slot]
     found = draw(items, drawn, positive, history.seen, positions)
     _ask_for_items(items, positions, found)
@@ -238,7 +240,8 @@ def learn_events(
         x = Sparse(batch.x.column[start:stop], batch.x.value[start:stop])
         start, stop = batch.seen_start[e], batch.seen_stop[e]
         history = UserHistory(recent, batch.seen[start:stop], batch.times[start:stop])
-        own = NegativeDraw(drawn.key, batch.position[e], drawn.negatives, drawn.exclude_seen, batch.time[e])
+        passed_over = batch.passed_over[batch.passed_offset[e] : batch.passed_offset[e + 1]]
+        own = NegativeDraw(drawn.key, batch.position[e], drawn.negatives, drawn.exclude_seen, batch.time[e], passed_over)
         weight, counted = batch.weight[e], batch.counted[e] > 0
         if not _learn_one(rows, state, rule, items, own, x, batch.slot[e], history, weight, counted, clock + e):
             return e
@@ -250,7 +253,7 @@ def cross_features_before(
     items: Items, drawn: NegativeDraw, positive: int, excluded: Integers, history: UserHistory
 ) -> tuple[Integers, Floats]:
     """Which of an event's candidates have cross features, as the user and they are now, and what they are."""
-    positions = np.empty(drawn.negatives + 1, np.int32)
+    positions = np.empty(room_for(drawn), np.int32)
     found = draw(items, drawn, positive, excluded, positions)
     slots = np.empty(found, np.int32)
     for j in range(found):
@@ -279,12 +282,13 @@ def learn_epoch(
 ) -> int:
     """One pass over a batch in the given order; the position in it of the event that diverged, or −1."""
     H = len(items.trends.rate)
-    positions = np.empty(drawn.negatives + 1, np.int32)
+    positions = np.empty(room_for(drawn), np.int32)
     for place in range(len(order)):
         e = order[place]
         user = batch.user[e]
         seen = batch.seen[batch.seen_offset[user] : batch.seen_offset[user + 1]]
-        own = NegativeDraw(drawn.key, drawn.position + place, drawn.negatives, drawn.exclude_seen, batch.time[e])
+        position, nothing = drawn.position + place, drawn.passed_over
+        own = NegativeDraw(drawn.key, position, drawn.negatives, drawn.exclude_seen, batch.time[e], nothing)
         found = draw(items, own, batch.position[e], seen, positions)
         trend = np.empty((found, H), np.float32)
         if H:

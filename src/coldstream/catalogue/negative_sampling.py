@@ -26,6 +26,16 @@ class NegativeDraw(NamedTuple):
     negatives: int
     exclude_seen: bool  # whether what the user had is no negative
     time: float  # of the event: what was not available then is no negative
+    passed_over: Integers  # slots of items that are negatives as well, as long as they are live
+
+
+NOTHING_PASSED_OVER: Integers = np.zeros(0, np.int32)
+
+
+@inlined
+def room_for(drawn: NegativeDraw) -> int:
+    """How many a positive and its negatives are at most."""
+    return 1 + drawn.negatives + len(drawn.passed_over)
 
 
 @inlined
@@ -43,7 +53,8 @@ def _tried(items: Items, time: float, key: np.uint64, first: int, tries: int) ->
 def draw(items: Items, drawn: NegativeDraw, positive: int, seen: Integers, out: Integers) -> int:
     """Positions of the positive and its negatives, and how many they are.
 
-    Negatives are live items without the positive, what is excluded, and what was not available then.
+    Negatives are live items without the positive, what is excluded, and what was not available then. What was passed over
+    comes after those that are drawn.
     """
     key = hashed(drawn.key, drawn.position)
     marked, rows = items.marked, items.rows
@@ -68,4 +79,9 @@ def draw(items: Items, drawn: NegativeDraw, positive: int, seen: Integers, out: 
         for n in range(len(seen)):
             marked[seen[n]] = 0
     marked[rows.slot[positive]] = 0
+    for n in range(len(drawn.passed_over)):
+        position = items.position[drawn.passed_over[n]]
+        if position >= 0 and position != positive:
+            out[found] = position
+            found += 1
     return found

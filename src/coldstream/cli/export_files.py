@@ -1,4 +1,4 @@
-"""`coldstream export`: the events, items and users of a service as Parquet or JSON-lines, while it runs."""
+"""`coldstream export`: events, items and users of a service, and what was shown, as Parquet or JSON-lines, while it runs."""
 
 import argparse
 from collections.abc import Callable, Iterator
@@ -15,7 +15,10 @@ from coldstream.recommender import Recommender
 from coldstream.runtime.records import Interaction, record_of
 from coldstream.runtime.recovery import RequestedModel, followed
 from coldstream.storage import stores
+from coldstream.storage.shown import ShownList
 from coldstream.storage.view import View
+
+WANTED = ("items", "users", "events", "shown")
 
 
 def add_to(commands: Any) -> None:
@@ -27,15 +30,15 @@ def add_to(commands: Any) -> None:
         "`coldstream import` and `coldstream evaluate` read the files.",
     )
     add_store(parser)
-    for name in ("events", "items", "users"):
+    for name in WANTED:
         parser.add_argument(f"--{name}", type=Path, metavar="FILE", help=f"the file to make: {kinds}")
     parser.set_defaults(run=_run)
 
 
 def _run(args: argparse.Namespace) -> int:
-    wanted = {name: path for name in ("items", "users", "events") if (path := getattr(args, name)) is not None}
+    wanted = {name: path for name in WANTED if (path := getattr(args, name)) is not None}
     if not wanted:
-        raise InvalidInput("give at least one of --events, --items and --users")
+        raise InvalidInput("give at least one of --items, --users, --events and --shown")
     for path in wanted.values():
         writer_of(path)
     with closing(stores.inspected(store_of(args))) as store:
@@ -44,6 +47,7 @@ def _run(args: argparse.Namespace) -> int:
             "items": lambda: _items(recommender),
             "users": lambda: ({"user": user, **recommender.user(user)} for user in recommender.users()),
             "events": lambda: _events(store),
+            "shown": lambda: _shown(stores.read_shown(store_of(args))),
         }
         for name, path in wanted.items():
             with writer_of(path)(path, _columns(name, recommender.schema)) as file:
@@ -75,15 +79,25 @@ def _events(store: View) -> Iterator[dict[str, Any]]:
             yield {**own, "event_id": record.event_id, "recommendation_id": record.recommendation_id, **record.context}
 
 
+def _shown(lists: Iterator[ShownList]) -> Iterator[dict[str, Any]]:
+    """A row for every item that was shown."""
+    for one in lists:
+        for place in range(one.first, len(one.items)):
+            own = {"recommendation_id": one.name, "user": one.user, "time": one.time, "position": place + 1}
+            yield own | {"item": one.items[place], "taken": place in one.taken}
+
+
 def _columns(name: str, schema: Schema) -> dict[str, str]:
     """The columns of a file, each a text, a number, true/false or a list of texts."""
-    side = {"items": schema.item, "users": schema.user, "events": schema.context}[name]
+    side = {"items": schema.item, "users": schema.user, "events": schema.context, "shown": ()}[name]
     given = {field.name: _kind(field) for field in side if isinstance(field, Attribute)}
     own = {
         "items": {"item": "text"},
         "users": {"user": "text"},
         "events": {"user": "text", "item": "text", "time": "number", "kind": "text", "event_id": "text"}
         | {"recommendation_id": "text"},
+        "shown": {"recommendation_id": "text", "user": "text", "time": "number", "position": "number", "item": "text"}
+        | {"taken": "flag"},
     }[name]
     behind = {"available_from": "number", "available_until": "number", "hidden": "flag"} if name == "items" else {}
     return own | {column: kind for column, kind in given.items() if column not in own} | behind

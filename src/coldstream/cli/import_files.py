@@ -1,14 +1,15 @@
-"""`coldstream import`: events, items and users from files into a running service. It can be stopped, and goes on."""
+"""`coldstream import`: events, items and users from files into a service, or a store. It can be stopped, and goes on."""
 
 import argparse
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from coldstream.cli.options import role_of
 from coldstream.cli.screen import trials_bar
@@ -16,6 +17,7 @@ from coldstream.cli.service_client import KEY, ServiceClient
 from coldstream.errors import InvalidInput, Unavailable
 from coldstream.events.readers import read_attributes, read_events
 
+URL = "http://127.0.0.1:8000"
 TOGETHER = 5000
 """Lines in one request."""
 MOST_SHOWN = 20
@@ -24,14 +26,28 @@ AVAILABILITY = ("available_from", "available_until", "hidden")
 """Columns of items that are no attributes."""
 
 
+class Client(Protocol):
+    """Whoever takes lines of JSON."""
+
+    def send(self, path: str, body: bytes, /) -> tuple[int, Any]:
+        """The status and the answer to them."""
+
+    def close(self) -> None:
+        """Give everything back."""
+
+
 def add_to(commands: Any) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "import",
-        description="Sends files (CSV, TSV, Parquet, JSON-lines) to a running service: items and users first, then events "
-        "in the order of their time. Events have ids: what was stopped can be started again, and nothing is learned twice.",
+        description="Sends files (CSV, TSV, Parquet, JSON-lines) to a running service, or writes them to a store that none "
+        "runs on: items and users first, then events in the order of their time. Events have ids: what was stopped can be "
+        "started again, and nothing is learned twice.",
     )
-    parser.add_argument("--url", default="http://127.0.0.1:8000", help=f"of the service (%(default)s); a key in ${KEY}")
+    parser.add_argument("--url", metavar="URL", help=f"of the service ({URL}); a key in ${KEY}")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="instead: the folder of a store that no service runs on")
+    parser.add_argument("--store", metavar="URL", help="instead: its database, postgresql://…")
+    parser.add_argument("--schema", type=Path, metavar="FILE.toml", help="with --data or --store: of a store that is new")
     parser.add_argument(
         "--events", type=Path, metavar="FILE", help="columns user, item, and time, kind, event_id if there are any"
     )
@@ -48,16 +64,48 @@ def add_to(commands: Any) -> None:
 def _run(args: argparse.Namespace) -> int:
     if args.events is None and args.items is None and args.users is None:
         raise InvalidInput("give at least one of --events, --items and --users")
-    columns, client = dict(map(role_of, args.column)), ServiceClient(args.url, os.environ.get(KEY))
-    refused = 0
+    _check_place(args)
+    files = list(_files(args, dict(map(role_of, args.column))))  # nothing is begun for files that cannot be read
+    with closing(_client(args)) as client:
+        refused = [_sent(client, *file) for file in files]
+    return 1 if any(refused) else 0
+
+
+def _check_place(args: argparse.Namespace) -> None:
+    given = [name for name in ("url", "data", "store") if getattr(args, name) is not None]
+    if len(given) > 1:
+        raise InvalidInput(f"--{given[0]} is given, and --{given[1]} too; give one of --url, --data and --store")
+    if args.schema is not None and given in ([], ["url"]):
+        raise InvalidInput(f"--schema is for a store, got {str(args.schema)!r}; give --data DIR with it, or leave it out")
+
+
+def _client(args: argparse.Namespace) -> Client:
+    if args.data is None and args.store is None:
+        return ServiceClient(args.url or URL, os.environ.get(KEY))
+    from coldstream.cli.folder_client import FolderClient  # who only sends something need not have what serves
+
+    return FolderClient(args.store or f"sqlite:{args.data}", args.schema)
+
+
+class _File(NamedTuple):
+    call: str
+    path: Path
+    records: Iterator[dict[str, Any]]
+    records_in_all: int
+
+
+def _files(args: argparse.Namespace, columns: dict[str, str]) -> Iterator[_File]:
     for role, path in (("item", args.items), ("user", args.users)):
         if path is not None:
             known = read_attributes(path, role, columns=columns, ignore=args.ignore, lists=args.list)
-            refused += _sent(client, f"/{role}s", path, (_put(role, *one) for one in known.items()), len(known))
+            yield _File(f"/{role}s", path, _puts(role, known), len(known))
     if args.events is not None:
         events = read_events(args.events, columns=columns, ignore=args.ignore, lists=args.list)
-        refused += _sent(client, "/events", args.events, _events(args.events, events), len(events))
-    return 1 if refused else 0
+        yield _File("/events", args.events, _events(args.events, events), len(events))
+
+
+def _puts(role: str, known: Mapping[str, dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    return (_put(role, *one) for one in known.items())
 
 
 def _put(role: str, name: str, attributes: dict[str, Any]) -> dict[str, Any]:
@@ -75,7 +123,7 @@ def _events(path: Path, events: list[tuple[Any, str | None]]) -> Iterator[dict[s
         yield own | ({} if event.kind is None else {"kind": event.kind})
 
 
-def _sent(client: ServiceClient, path: str, file: Path, records: Iterable[dict[str, Any]], count: int) -> int:
+def _sent(client: Client, path: str, file: Path, records: Iterable[dict[str, Any]], count: int) -> int:
     """Send records line by line; how many were refused."""
     taken = duplicates = refused = done = 0
     with trials_bar(str(file), count) as advance:

@@ -26,6 +26,10 @@ class ServiceClient:
         self._connection, self._url = connect(parts.hostname, parts.port, timeout=300), url
         self._headers = {"Content-Type": "application/x-ndjson"} | ({"Authorization": f"Bearer {key}"} if key else {})
 
+    def close(self) -> None:
+        """Give the connection back."""
+        self._connection.close()
+
     def send(self, path: str, body: bytes) -> tuple[int, Any]:
         """The status and the answer to lines of JSON."""
         end = time.monotonic() + PATIENCE

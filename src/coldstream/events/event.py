@@ -1,7 +1,7 @@
 """One interaction of one user with one item."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -15,6 +15,10 @@ since April 1970 do."""
 PLAUSIBLE = "seconds since 1970, from the years 1900 to 2200"
 
 
+MOST_PASSED_OVER = 100
+"""Items that an event can tell of as shown and not taken."""
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """What happened: a user chose an item, at a time, in a context. Validated when built."""
@@ -26,6 +30,8 @@ class Event:
     context: Mapping[str, Any] = field(default_factory=dict, hash=False)
     kind: str | None = None
     """What kind of event it is, of those that the schema declares as feedback; None for a plain choice."""
+    passed_over: tuple[str, ...] = ()
+    """Ids of items that were shown above this one and not taken, in the order of the list; 100 at most."""
 
     def __post_init__(self) -> None:
         checked_id("user", self.user)
@@ -35,19 +41,38 @@ class Event:
         checked_names("context", self.context)
         if self.kind is not None and (not isinstance(self.kind, str) or not self.kind):
             raise InvalidInput(f"kind must be a text such as 'view', got {shown(self.kind)}; leave it out for a choice")
+        if self.passed_over != ():
+            object.__setattr__(self, "passed_over", _checked_items(self.passed_over))
 
     @classmethod
     def logged(
-        cls, user: str, item: str, time: float | None, context: Mapping[str, Any], kind: str | None = None
+        cls,
+        user: str,
+        item: str,
+        time: float | None,
+        context: Mapping[str, Any],
+        kind: str | None = None,
+        passed_over: tuple[str, ...] = (),
     ) -> "Event":
-        """The event of a `user`, an `item`, a `time`, a `context` and a `kind` that a log holds, taken as it is.
+        """The event that a log holds as `user`, `item`, `time`, `context`, `kind` and `passed_over`, taken as it is.
 
         It was validated before it was written. A log that holds what is refused by now is still replayed to the same bits.
         """
         event = object.__new__(cls)
-        for name, value in (("user", user), ("item", item), ("time", time), ("context", context), ("kind", kind)):
+        for name, value in zip(_FIELDS, (user, item, time, context, kind, passed_over), strict=True):
             object.__setattr__(event, name, value)
         return event
+
+
+_FIELDS = ("user", "item", "time", "context", "kind", "passed_over")
+
+
+def _checked_items(value: object) -> tuple[str, ...]:
+    """Ids of items in order."""
+    if isinstance(value, str) or not isinstance(value, Sequence) or len(value) > MOST_PASSED_OVER:
+        message = f"passed_over must be a list of {MOST_PASSED_OVER} ids of items at most, got {shown(value)}"
+        raise InvalidInput(f"{message}; name those shown above the item and not taken, or leave it out")
+    return tuple(checked_id("passed_over: item", item) for item in value)
 
 
 def checked_id(what: str, value: object) -> str:

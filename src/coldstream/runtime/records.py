@@ -127,10 +127,12 @@ class Interaction(msgspec.Struct, frozen=True, tag="event", tag_field="kind", om
     """The kind of the event, where it has one."""
     recommendation_id: str | None = None
     """The recommendation that it was taken from, where the client says so; nothing that is learned depends on it."""
+    passed_over: tuple[str, ...] = ()
+    """What was shown above the item and not taken, where it is learned from: a replay needs to know nothing else of it."""
 
     def event(self) -> Event:
         """What the recommender learns from."""
-        return Event.logged(self.user, self.item, self.time, self.context, self.feedback)
+        return Event.logged(self.user, self.item, self.time, self.context, self.feedback, self.passed_over)
 
 
 Record: TypeAlias = (

@@ -15,9 +15,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from coldstream.errors import ColdstreamError, shown
 from coldstream.runtime.roles import NotTheWriter
+from coldstream.service.arrow_stream import ARROW
 from coldstream.service.forwarding import ELSEWHERE, HOP, PASSED_BACK, Forwarded
 from coldstream.service.gate import Gate
-from coldstream.service.line_stream import LineStream
+from coldstream.service.line_stream import LINES, Asked, LineStream
 from coldstream.service.messages import Nothing
 from coldstream.service.problems import CONTENT_TYPE, Problem, problem_of, undecodable, unqueryable
 from coldstream.service.routes import Route
@@ -26,8 +27,6 @@ from coldstream.service.service import Service
 log = logging.getLogger("coldstream.access")
 
 _JSON = b"application/json"
-LINES = (b"application/x-ndjson", b"application/jsonl")
-"""What JSON-lines are called."""
 _TEXT = b"text/plain; version=0.0.4; charset=utf-8"
 """The version is of Prometheus' format."""
 
@@ -98,9 +97,11 @@ class Endpoint:
         if AFTER in headers:
             await self._service.known_up_to(_position(headers[AFTER]))
         name = self._name(scope) if self._named else ""
-        if self._route.line is not None and _kind(headers) in LINES:
+        if self._route.line is not None and _kind(headers) in (*LINES, ARROW):
             _refuse_encoding(headers)
-            return await LineStream(self._service, self._route.line, self._most).take(receive)
+            asked = Asked(scope["raw_path"].partition(b"?")[0], headers)
+            stream = LineStream(self._service, self._route.line, self._most, asked)
+            return await (stream.take_arrow(receive) if _kind(headers) == ARROW else stream.take(receive))
         if self._query is not None:
             given = _queried(self._query, scope["query_string"])
         else:
@@ -137,7 +138,7 @@ class Endpoint:
     async def _body(self, headers: Mapping[bytes, bytes], receive: Receive) -> bytes:
         # Asked of an empty body too: a page of somewhere else can make a browser send other types here without asking first.
         if _kind(headers) != _JSON:
-            others = " or application/x-ndjson" if self._route.line is not None else ""
+            others = f", application/x-ndjson or {ARROW.decode()}" if self._route.line is not None else ""
             kind = shown(headers.get(b"content-type", b"").decode("latin-1"))
             message = f"the header Content-Type must be application/json{others}, got {kind}"
             raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, message)

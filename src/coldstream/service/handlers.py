@@ -2,14 +2,18 @@
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 
+import msgspec
 from msgspec import UNSET
 
+from coldstream.errors import StoreUnavailable
 from coldstream.runtime.checks import Refused
 from coldstream.runtime.records import Interaction, ItemPut, ItemRemoved, Record, UserMerged, UserPut
 from coldstream.runtime.snapshots import NOT_NOW
 from coldstream.service import health_messages, messages
 from coldstream.service.answers import availability, lag, last, seconds, write
+from coldstream.service.arrow_stream import RowShape
 from coldstream.service.line_stream import LineKind
 from coldstream.service.service import VERSION, Service
 
@@ -22,16 +26,18 @@ log = logging.getLogger(__name__)
 async def learn(service: Service, given: messages.Events, _: str) -> messages.Learned:
     """Log and learn what happened."""
     events = given if isinstance(given, list) else [given]
-    positions = await write(service, [_interaction(event) for event in events], given)
-    for event in events:
-        if event.recommendation_id is not None:
-            service.shown_lists.take(event.recommendation_id, event.item)
+    records: Sequence[Record] = [_interaction(event) for event in events]
+    if told := any(event.recommendation_id is not None or event.passed_over for event in events):
+        records = await service.impressions.completed(records, service.recommender)
+    positions = await write(service, records, given)
+    if told:
+        service.impressions.note(records, service.recommender)
     return messages.Learned(len(positions), len(events) - len(positions), last(service, positions))
 
 
 def _interaction(event: messages.NewEvent) -> Interaction:
-    moment = seconds(event.time)
-    return Interaction(event.user, event.item, moment, event.context, event.event_id, event.kind, event.recommendation_id)
+    own = (event.context, event.event_id, event.kind, event.recommendation_id, tuple(event.passed_over))
+    return Interaction(event.user, event.item, seconds(event.time), *own)
 
 
 async def put_items(service: Service, given: messages.Items, _: str) -> messages.Written:
@@ -60,9 +66,13 @@ def _item_put(item: str, given: messages.ItemBody | messages.NewItem) -> ItemPut
     return ItemPut(item, given.attributes, first, end, given.hidden)
 
 
-EVENT_LINE = LineKind(messages.NewEvent, _interaction)
-ITEM_LINE = LineKind(messages.NewItem, lambda item: _item_put(item.id, item))
-USER_LINE = LineKind(messages.NewUser, _user_put)
+def _shape(message: type[msgspec.Struct], name: str | None, rest: str) -> RowShape:
+    return RowShape(name, frozenset(message.__struct_fields__), rest)
+
+
+EVENT_LINE = LineKind(messages.NewEvent, _interaction, _shape(messages.NewEvent, None, "context"))
+ITEM_LINE = LineKind(messages.NewItem, lambda item: _item_put(item.id, item), _shape(messages.NewItem, "item", "attributes"))
+USER_LINE = LineKind(messages.NewUser, _user_put, _shape(messages.NewUser, "user", "attributes"))
 
 
 async def put_user(service: Service, given: messages.Attributes, name: str) -> messages.Written:
@@ -88,16 +98,23 @@ async def delete_item(service: Service, _: None, name: str) -> messages.Written:
 async def delete_user(service: Service, _: None, name: str) -> messages.Forgotten:
     """Forget a person: attributes, history and the own vector at once, and every line in the log before long."""
     try:
-        for session in service.recommender.sessions(name):  # their lines are the person's
+        sessions = service.recommender.sessions(name)
+        for session in sessions:  # their lines are the person's
             await service.writer.forget(session)
-        return messages.Forgotten(await service.writer.forget(name), service.settings.erase_minutes * 60)
+        position = await service.writer.forget(name)
     except Refused as refused:
         raise refused.error from refused
+    with suppress(StoreUnavailable):  # it is done when the store is back
+        await service.impressions.erase({name, *sessions})
+    return messages.Forgotten(position, service.settings.erase_minutes * 60)
 
 
 async def merge_user(service: Service, given: messages.MergedSession, name: str) -> messages.Written:
     """Fold what a session did into a user who has logged in, and forget the session."""
-    return await _written(service, [UserMerged(given.session, name)], given)
+    written = await _written(service, [UserMerged(given.session, name)], given)
+    with suppress(StoreUnavailable):  # lists that were shown stay the session's, and go with time
+        await service.impressions.hand_over(given.session, name)
+    return written
 
 
 async def _written(service: Service, records: Sequence[Record], given: object) -> messages.Written:
@@ -108,13 +125,12 @@ async def _written(service: Service, records: Sequence[Record], given: object) -
 # The service itself
 
 
-def evaluation(service: Service, _: None, __: str) -> messages.EvaluationResponse:
+async def evaluation(service: Service, _: None, __: str) -> messages.EvaluationResponse:
     """How the recommender and its shadows did lately."""
+    counts = await service.impressions.counts()
     live = service.learner.evaluation.metrics()
     methods = {name: messages.MethodMetrics(*own) for name, own in live.methods.items()}
-    lists = service.shown_lists
-    counts = zip(lists.shown.tolist(), lists.taken.tolist(), strict=True)
-    positions = [messages.PositionMetrics(n, *own) for n, own in enumerate(counts, 1) if own[0]]
+    positions = [messages.PositionMetrics(place + 1, *own) for place, *own in counts]
     return messages.EvaluationResponse(*live[:-1], methods, positions or UNSET)
 
 

@@ -15,6 +15,8 @@ MOST_ITEMS = 1000
 """Items that one recommendation may ask for."""
 MOST_FILTERED = 10_000
 """Ids in a list to keep to, or to leave out."""
+MOST_PASSED_OVER = 100
+"""Items that an event can tell of as shown and not taken."""
 MOST_FIELDS, MOST_VALUES = 64, 256
 """Fields in attributes or a context, and values in one field."""
 MOST_ASKED = 4096
@@ -145,9 +147,11 @@ class NewEvent(Struct, frozen=True, forbid_unknown_fields=True):
     out."""
     recommendation_id: Name | None = None
     """The recommendation_id of the answer that the item was taken from, where there was one."""
+    passed_over: Annotated[list[Identifier], Meta(max_length=MOST_PASSED_OVER)] = []
+    """Items that were shown above this one and not taken, in order; if left out, those that recommendation_id tells of."""
 
     def __post_init__(self) -> None:
-        as_text(self, "user", "item")
+        as_text(self, "user", "item", "passed_over")
 
 
 Items: TypeAlias = NewItem | Annotated[list[NewItem], Meta(min_length=1, max_length=MOST_RECORDS)]
@@ -285,7 +289,7 @@ class EvaluationResponse(Struct, frozen=True):
     methods: dict[str, MethodMetrics]
     """By name: coldstream, popularity, recent_popularity."""
     positions: list[PositionMetrics] | UnsetType = UNSET
-    """Click-through by position since this process began, where answers were remembered."""
+    """Click-through by position in the time that lists are kept, where answers were remembered."""
 
 
 NewField: TypeAlias = Annotated[dict[Name, Value], Meta(max_length=16)]

@@ -110,6 +110,7 @@ class _State:
                 newest.position if newest else 0,
             ),
             "snapshot_pause_seconds": ("How long the last snapshot held everybody up.", current.snapshots.pause),
+            "shown_lost": ("Lists that were shown and could not be kept, since the start.", service.impressions.lost),
             "items": ("Items in the catalogue.", known.size.items),
             "users": ("Users that are known.", known.size.users),
             "features": ("Features that have a column.", known.size.features),

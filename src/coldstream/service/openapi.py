@@ -76,7 +76,11 @@ def _operation(route: Route, schema_of: dict[int, Any]) -> dict[str, Any]:
         content = {"schema": schema_of[id(route.takes)], "example": _example(route).given}
         kinds: dict[str, Any] = {"application/json": content}
         if route.line is not None:
-            text = {"type": "string", "description": "JSON-lines, as many as you like: an object a line, as in a list."}
+            arrow = "As application/vnd.apache.arrow.stream it may be an Arrow stream too."
+            text = {
+                "type": "string",
+                "description": f"JSON-lines, as many as you like: an object a line, as in a list. {arrow}",
+            }
             kinds["application/x-ndjson"] = {"schema": text, "example": _in_lines(_example(route).given)}
         operation["requestBody"] = {"required": route.takes is not Nothing, "content": kinds}
     return operation

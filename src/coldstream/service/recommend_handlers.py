@@ -42,7 +42,7 @@ async def recommend(service: Service, request: RecommendRequest, _: str) -> Reco
     await service.known_up_to(request.after)
     recommender, now = service.recommender, seconds(request.time)
     _check_asked(request.context, request.attributes, request.where)
-    before = () if request.next_of is None else service.shown_lists.items(request.next_of)
+    before = () if request.next_of is None else await service.impressions.items(request.next_of)
     deny = [*(request.deny or ()), *before] if before else request.deny
     rules = None if request.rules is None else _rules(request.rules, request.n)
 
@@ -73,7 +73,8 @@ async def recommend(service: Service, request: RecommendRequest, _: str) -> Reco
             items = [Recommended(*one, attributes=own) for one, own in described]
     if not request.remember and request.next_of is None:
         return RecommendResponse(items)
-    return RecommendResponse(items, service.shown_lists.remember((one.item for one in items), before))
+    shown = (one.item for one in items)
+    return RecommendResponse(items, service.impressions.remember(shown, before, request.user))
 
 
 async def _explained(

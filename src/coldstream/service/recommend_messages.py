@@ -77,7 +77,8 @@ class RecommendRequest(Struct, frozen=True, forbid_unknown_fields=True):
     rules: RulesBody | None = None
     """What else holds for the list; n is 100 at most then."""
     remember: bool = False
-    """Whether to remember what is shown: the answer then has a recommendation_id, which leads to the next page."""
+    """Whether the answer will be shown to somebody: it then has a recommendation_id, which leads to the next page, and which
+    events can name."""
     next_of: Name | None = None
     """The recommendation_id of an answer: give what comes after it, without what it showed and all pages before it."""
     after: Place | None = None

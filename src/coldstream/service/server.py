@@ -8,6 +8,7 @@ import signal
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from functools import partial
 from typing import cast
 
 import uvicorn
@@ -41,7 +42,8 @@ def serve(settings: Settings, routes: Sequence[Route] = ROUTES, hire: Hire | Non
     log_to_stderr(settings.log_level)
     with closing(_bound(settings)) as listener, _traced() as tracing:
         url = _url(settings)
-        service = Service(settings, stores.shared(url) or stores.opened(url), listener.getsockname()[1], hire)
+        store, port = stores.shared(url) or stores.opened(url), listener.getsockname()[1]
+        service = Service(settings, store, port, hire, partial(stores.shown, url))
         app = application(service, Gate(keys, Rates(settings.requests_per_second)), routes, tracing)
         uvloop.run(_serve(app, service, listener))
     if service.failure is not None:

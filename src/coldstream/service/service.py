@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import fields
 from hashlib import blake2b
 from importlib.metadata import version
@@ -33,12 +33,13 @@ from coldstream.runtime.warming import warm_up
 from coldstream.runtime.writer import NOT_HERE, Stopping, Writer
 from coldstream.service.addresses import is_every, joined
 from coldstream.service.forwarding import Forwarder
+from coldstream.service.impressions import Impressions
 from coldstream.service.live_samples import LiveSamples
 from coldstream.service.metrics import Metrics
 from coldstream.service.request_batcher import RequestBatcher
 from coldstream.service.settings import Settings
-from coldstream.service.shown_lists import ShownLists
 from coldstream.storage.sharing import Shared, Sharing
+from coldstream.storage.shown import ShownStore
 from coldstream.storage.store import Store
 
 log = logging.getLogger(__name__)
@@ -107,7 +108,14 @@ class Service:
     It is the one process on a store, or one of several on a shared one.
     """
 
-    def __init__(self, settings: Settings, store: Store | Shared, port: int = 0, hire: Hire | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store | Shared,
+        port: int = 0,
+        hire: Hire | None = None,
+        shown: Callable[[], ShownStore] | None = None,
+    ) -> None:
         self.settings = settings
         self._hire = hire
         self.failure: BaseException | None = None
@@ -119,7 +127,9 @@ class Service:
         """
         self.metrics = Metrics(self)
         self.batcher = RequestBatcher()
-        self.shown_lists = ShownLists()
+        self._shown = shown
+        self.impressions = Impressions()
+        """What was shown, once the start is over; without a place to keep it, in memory."""
         self.live_samples = LiveSamples(self)
         self.start_up: StartUp | None = None
         """How far the start has come, until it is over."""
@@ -211,6 +221,12 @@ class Service:
         """Begin to recover. `failed` hears of the end where nobody asked for it."""
         self._starting = asyncio.create_task(self._start(failed))
 
+    async def started(self) -> None:
+        """Start, and come back when that is over; what kept it from it is its failure."""
+        self.start(lambda: None)
+        assert self._starting is not None
+        await self._starting
+
     async def stop(self) -> None:
         """Finish what was accepted, take a snapshot, and give the store back."""
         self._stopping = True
@@ -224,6 +240,7 @@ class Service:
             self._sampling.cancel()
         if self.forwarder is not None:
             self.forwarder.close()
+        await self.impressions.stop()
         if self._replica is not None:
             await self._replica.stop()
         elif self._writer is not None:
@@ -250,6 +267,7 @@ class Service:
                 writer = Writer(self._store, learner, writer_limits(settings), self._folder(), self._progress)
                 await writer.start(failed)
                 self._writer = writer
+            await self._keep_shown()
         except Interrupted:
             log.info("stopped before it was ready")
         except Exception as error:
@@ -264,6 +282,17 @@ class Service:
             _leave_garbage_for_later()
             self._sampling = asyncio.create_task(self._sample())
             log.info("ready", extra={"position": learner.position, "role": self.current.role.value})
+
+    async def _keep_shown(self) -> None:
+        if self._shown is not None:
+            retain = seconds_of(self.settings.shown_retain) or 0.0
+            self.impressions = Impressions(await asyncio.to_thread(self._shown), self.settings.shown_share, retain)
+            self.impressions.start(self._leaving_people)
+
+    def _leaving_people(self) -> Collection[str]:
+        """Those who are forgotten and not erased yet, where this process has to see to it."""
+        current = self._writer if self._replica is None else self._replica.current
+        return current.erasures.pending if isinstance(current, Writer) else ()
 
     async def _learner(self, requested: RequestedModel) -> Learner:
         if self._replica is not None:

@@ -117,6 +117,13 @@ class Settings:
         metavar="SIZE",
         form=(SIZE, lambda text: bytes_of(text) is not None),
     )
+    shown_retain: str = _setting(
+        "7d",
+        "how long lists are kept that were shown: for click-through, for what was passed over, and for the next page",
+        metavar="TIME",
+        form=(DURATION, lambda text: seconds_of(text) is not None),
+    )
+    shown_share: float = _setting(1.0, "of the lists that were shown, how many are kept", (0, 1))
     erase_minutes: float = _setting(
         10.0,
         "how long those who were deleted wait for others, before the log and the snapshots are rewritten without them",

@@ -1,61 +1,75 @@
-"""What was shown under which id: so that a next page repeats nothing, and a click is known by its position.
-
-It is kept in memory, and the oldest goes.
-"""
+"""The lists that were shown last, in memory: so that a next page repeats nothing, and a click is known by its position."""
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
-from secrets import token_urlsafe
+from dataclasses import dataclass, field
 
-import numpy as np
+from coldstream.storage.shown import ShownList
 
-from coldstream.arrays import Longs
-from coldstream.errors import UnknownId, shown
-
-MOST_POSITIONS = 100
-"""Positions of which it is counted how often something was shown and taken there."""
 MOST_KEPT = 100_000
 """Items in all lists that are remembered, together."""
 
 
+@dataclass(slots=True)
+class Remembered:
+    """A list, and what was taken of it so far."""
+
+    name: str
+    user: str | None
+    time: float
+    items: tuple[str, ...]
+    first: int
+    is_kept: bool
+    """Whether a store keeps it: only such lists count."""
+    taken: set[int] = field(default_factory=set)
+
+    def passed_over(self, item: str) -> tuple[str, ...]:
+        """What was shown above an item and not taken; nothing, where the item was not shown."""
+        if item not in self.items:
+            return ()
+        above = self.items.index(item)
+        return tuple(self.items[place] for place in range(above) if place not in self.taken)
+
+
 class ShownLists:
-    """Lists by id, each with those of the pages before it."""
+    """Lists by name. The oldest goes."""
 
     def __init__(self, most: int = MOST_KEPT) -> None:
-        self._lists: OrderedDict[str, tuple[str, ...]] = OrderedDict()
+        self._lists: OrderedDict[str, Remembered] = OrderedDict()
         self._most, self._items = most, 0
-        self._taken: dict[str, set[str]] = {}  # by list, what was taken of it
-        self.shown: Longs = np.zeros(MOST_POSITIONS, np.int64)
-        """By position from 0, how often an item was shown there."""
-        self.taken: Longs = np.zeros(MOST_POSITIONS, np.int64)
-        """By position from 0, how often it was taken there; an item of a list counts once."""
 
-    def remember(self, items: Iterable[str], before: Sequence[str] = ()) -> str:
-        """The id of a list that is shown now, after others."""
-        name, own = token_urlsafe(12), (*before, *items)
-        self.shown[len(before) : len(own)] += 1
-        self._lists[name] = own
-        self._items += 1 + len(own)
+    def __contains__(self, name: object) -> bool:
+        return name in self._lists
+
+    def __len__(self) -> int:
+        return len(self._lists)
+
+    def get(self, name: str) -> Remembered | None:
+        """The list of a name, where it is remembered."""
+        return self._lists.get(name)
+
+    def add(self, own: Remembered) -> None:
+        """Remember a list, in the place of what had its name."""
+        self._drop(own.name)
+        self._lists[own.name] = own
+        self._items += 1 + len(own.items)
         while self._items > self._most and len(self._lists) > 1:
-            gone, oldest = self._lists.popitem(last=False)
-            self._taken.pop(gone, None)
-            self._items -= 1 + len(oldest)
-        return name
+            self._drop(next(iter(self._lists)))
 
-    def take(self, name: str, item: str) -> None:
-        """An item of a list was taken. Lists that are not known here, and items that others were, count for nothing."""
-        own = self._lists.get(name, ())
-        taken = self._taken.setdefault(name, set()) if own else set[str]()
-        if item not in own or item in taken:
-            return
-        taken.add(item)
-        position = own.index(item)
-        if position < MOST_POSITIONS:
-            self.taken[position] += 1
+    def add_found(self, one: ShownList) -> None:
+        """Remember a list that a store kept."""
+        self.add(Remembered(one.name, one.user, one.time, one.items, one.first, True, set(one.taken)))
 
-    def items(self, name: str) -> tuple[str, ...]:
-        """All that was shown up to a list."""
-        if name not in self._lists:
-            message = f"recommendation_id {shown(name)} is not known here, or was too long ago"
-            raise UnknownId(f"{message}; ask for the first page again, or name what was shown in deny")
-        return self._lists[name]
+    def erase(self, user: str) -> None:
+        """Forget the lists of a user."""
+        for name in [own.name for own in self._lists.values() if own.user == user]:
+            self._drop(name)
+
+    def hand_over(self, session: str, user: str) -> None:
+        """Let the lists of a session be those of a user."""
+        for own in self._lists.values():
+            if own.user == session:
+                own.user = user
+
+    def _drop(self, name: str) -> None:
+        if (own := self._lists.pop(name, None)) is not None:
+            self._items -= 1 + len(own.items)

@@ -8,35 +8,37 @@ from pathlib import Path
 from coldstream.errors import StoreDamaged, StoreUnavailable
 from coldstream.files import sync
 
+LOG = "log.sqlite"
+
 _UNAVAILABLE = {
     sqlite3.SQLITE_FULL: ("the disk is full", "make room"),
     sqlite3.SQLITE_IOERR: ("the disk failed", "look at the disk and at the room on it"),
     sqlite3.SQLITE_READONLY: ("nothing can be written", "let this process write to the folder and the files in it"),
-    sqlite3.SQLITE_CANTOPEN: ("log.sqlite cannot be opened", "let this process use the folder and the files in it"),
-    sqlite3.SQLITE_PERM: ("log.sqlite cannot be opened", "let this process use the folder and the files in it"),
-    sqlite3.SQLITE_BUSY: ("another program holds log.sqlite", "end that program"),
-    sqlite3.SQLITE_LOCKED: ("another program holds log.sqlite", "end that program"),
+    sqlite3.SQLITE_CANTOPEN: ("{file} cannot be opened", "let this process use the folder and the files in it"),
+    sqlite3.SQLITE_PERM: ("{file} cannot be opened", "let this process use the folder and the files in it"),
+    sqlite3.SQLITE_BUSY: ("another program holds {file}", "end that program"),
+    sqlite3.SQLITE_LOCKED: ("another program holds {file}", "end that program"),
 }
 # The general error is one of them: what is asked never changes, so a table or a column is not there any more.
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
 
 
 @contextmanager
-def reported(folder: Path) -> Iterator[None]:
-    """Turns what the disk and SQLite say into `StoreUnavailable` or `StoreDamaged`."""
+def reported(folder: Path, file: str = LOG) -> Iterator[None]:
+    """Turns what the disk and SQLite say of a file into `StoreUnavailable` or `StoreDamaged`."""
     try:
         yield
     except UnicodeDecodeError as error:  # SQLite names what it has found in letters that are none
-        raise StoreDamaged(_damaged(folder, error)) from error
+        raise StoreDamaged(_damaged(folder, file, error)) from error
     except sqlite3.DatabaseError as error:
         # Python itself, which has no code, refuses a text that is none. The rest of an extended code says where it happened.
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
         if code in _DAMAGED:
-            raise StoreDamaged(_damaged(folder, error)) from error
+            raise StoreDamaged(_damaged(folder, file, error)) from error
         if code not in _UNAVAILABLE:
             raise
         what, remedy = _UNAVAILABLE[code]
-        raise StoreUnavailable(_message(folder, f"{what} ({error})", remedy)) from error
+        raise StoreUnavailable(_message(folder, f"{what.format(file=file)} ({error})", remedy)) from error
     except OSError as error:
         what = error.strerror or str(error)
         raise StoreUnavailable(_message(folder, what, "make room, or let this process use the folder")) from error
@@ -51,8 +53,9 @@ def make_folder(folder: Path) -> None:
         sync(folder.parent)
 
 
-def _damaged(folder: Path, error: Exception) -> str:
-    return f"store {str(folder)!r}: log.sqlite is damaged or no database ({error}); restore the folder from a backup"
+def _damaged(folder: Path, file: str, error: Exception) -> str:
+    remedy = "restore the folder from a backup" if file == LOG else f"delete {file}: nothing that was learned is lost"
+    return f"store {str(folder)!r}: {file} is damaged or no database ({error}); {remedy}"
 
 
 def _message(folder: Path, what: str, remedy: str) -> str:

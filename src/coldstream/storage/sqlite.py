@@ -11,13 +11,13 @@ from time import sleep
 from coldstream.errors import InvalidInput, StoreDamaged, StoreUnavailable
 from coldstream.storage import log_pages, sqlite_compaction, sqlite_log
 from coldstream.storage.checksums import REMEDY, Bounds, Row
-from coldstream.storage.disk import make_folder, reported
+from coldstream.storage.disk import LOG, make_folder, reported
 from coldstream.storage.folder_lock import FolderLock, noted_end
 from coldstream.storage.rows import check_knows_erased
 from coldstream.storage.snapshot_files import SnapshotFiles
 from coldstream.storage.store import Entry, LogLine, Saved
 
-DATABASE = "log.sqlite"
+DATABASE = LOG
 
 WAIT = 5.0
 """Seconds to wait for a reader that is in the way."""

@@ -1,12 +1,14 @@
 """Which store an address means: `sqlite:FOLDER` or `postgresql://USER@HOST/DATABASE`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
-from coldstream.errors import InvalidInput, shown
+from coldstream.errors import InvalidInput
+from coldstream.errors import shown as quoted
 from coldstream.storage.export import Export
 from coldstream.storage.sharing import Shared
+from coldstream.storage.shown import ShownList, ShownStore
 from coldstream.storage.store import Store
 from coldstream.storage.view import View
 
@@ -16,6 +18,8 @@ class _Kind(NamedTuple):
     inspected: Callable[[str], View]
     exported: Callable[[str], AbstractContextManager[Export]]
     filled: Callable[[str, Export], None]
+    shown: Callable[[str], ShownStore]
+    read_shown: Callable[[str], Iterator[ShownList]]
     shared: Callable[[str], Shared] | None = None
 
 
@@ -28,6 +32,16 @@ def shared(url: str) -> Shared | None:
     """The ways in which several processes use the store at an address; None where only one can."""
     share = _kind(url).shared
     return None if share is None else share(url)
+
+
+def shown(url: str) -> ShownStore:
+    """Where lists are kept that were shown, beside the store at an address."""
+    return _kind(url).shown(url)
+
+
+def read_shown(url: str) -> Iterator[ShownList]:
+    """The lists that are kept beside the store at an address, whoever writes to it."""
+    return _kind(url).read_shown(url)
 
 
 def inspected(url: str) -> View:
@@ -49,18 +63,20 @@ def _kind(url: str) -> _Kind:
     prefix = url.partition(":")[0]  # the rest may hold a password
     if prefix not in _KINDS or prefix == url:
         known = "sqlite:FOLDER or postgresql://USER@HOST/DATABASE"
-        raise InvalidInput(f"store: there is no kind {shown(prefix)}; give {known}")
+        raise InvalidInput(f"store: there is no kind {quoted(prefix)}; give {known}")
     return _KINDS[prefix]()
 
 
 def _sqlite() -> _Kind:
-    from coldstream.storage import sqlite, sqlite_export
+    from coldstream.storage import sqlite, sqlite_export, sqlite_shown
 
     return _Kind(
         lambda url: sqlite.SqliteStore(_folder(url)),
         lambda url: sqlite.inspected(_folder(url)),
         lambda url: sqlite_export.exported(_folder(url)),
         lambda url, export: sqlite_export.filled(_folder(url), export),
+        lambda url: sqlite_shown.SqliteShown(_folder(url)),
+        lambda url: sqlite_shown.read(_folder(url)),
     )
 
 
@@ -73,7 +89,7 @@ def _folder(url: str) -> str:
 
 def _postgres() -> _Kind:
     try:
-        from coldstream.storage import postgres, postgres_export, postgres_sharing
+        from coldstream.storage import postgres, postgres_export, postgres_sharing, postgres_shown
     except ImportError as error:
         message = f"store: PostgreSQL needs psycopg, which cannot be loaded ({error})"
         raise InvalidInput(f"{message}; pip install 'coldstream[service]'") from error
@@ -82,6 +98,8 @@ def _postgres() -> _Kind:
         postgres.inspected,
         postgres_export.exported,
         postgres_export.filled,
+        postgres_shown.PostgresShown,
+        postgres_shown.read,
         postgres_sharing.shared,
     )
 

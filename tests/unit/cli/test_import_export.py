@@ -75,6 +75,16 @@ def test_there_and_back_again(api: Api, tmp_path: Path, capsys: pytest.CaptureFi
     assert main(["import", *wanted]) == 0
     assert "0 taken, 3 were there, 0 refused" in capsys.readouterr().out
 
+    asked = {"user": "u1", "n": 2, "remember": True, "exclude_seen": False}
+    name = api.call("POST", "/recommend", asked).json["recommendation_id"]
+    api.call("POST", "/events", {"user": "u1", "item": "i3", "recommendation_id": name})
+    api.call("GET", "/evaluation")
+    shown = tmp_path / "shown.parquet"
+    assert main(["export", "--data", str(tmp_path / "data"), "--shown", str(shown)]) == 0
+    row, other = pq.read_table(shown).to_pylist()
+    assert (row["recommendation_id"], row["user"], row["position"], other["position"]) == (name, "u1", 1, 2)
+    assert {row["item"]: row["taken"], other["item"]: other["taken"]} == {"i1": False, "i3": True}
+
     lines = tmp_path / "events.jsonl"
     assert main(["export", "--data", str(tmp_path / "data"), "--events", str(lines)]) == 0
     assert json.loads(lines.read_text().splitlines()[0])["item"] == "i2"
@@ -87,3 +97,36 @@ def test_what_cannot_be_done_is_said(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "unknown kind of file '.xls'; known are .parquet, .jsonl" in capsys.readouterr().err
     with pytest.raises(InvalidInput, match="--url must be that of a service"):
         ServiceClient("localhost:8000", None)
+
+
+def test_a_store_that_no_service_runs_on_is_written_to_directly(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "schema.toml").write_text(SCHEMA + "[feedback]\nview = 0.2\npurchase = 1\n")
+    (tmp_path / "events.csv").write_text(EVENTS)
+    (tmp_path / "items.csv").write_text(ITEMS)
+    files = ["--events", str(tmp_path / "events.csv"), "--items", str(tmp_path / "items.csv"), "--list", "genre"]
+    given = ["import", "--data", str(tmp_path / "data"), "--schema", str(tmp_path / "schema.toml"), *files]
+    assert main(given) == 1
+    assert "events.csv: 3 taken, 0 were there, 1 refused" in capsys.readouterr().out
+    assert main(given) == 1
+    assert "events.csv: 0 taken, 3 were there, 1 refused" in capsys.readouterr().out
+    assert main(["verify", "--data", str(tmp_path / "data")]) == 0
+    api = Api(tmp_path, schema=SCHEMA + "[feedback]\nview = 0.2\npurchase = 1\n", learning={"factors": 40, "negatives": 100})
+    try:
+        assert api.start().service.recommender.events == 3
+        assert main(given) == 2  # a service runs on it
+        assert "is in use by process" in capsys.readouterr().err
+    finally:
+        api.stop()
+
+
+def test_where_files_are_to_go_is_said_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    events = ["import", "--events", str(tmp_path / "events.csv")]
+    for given, said in (
+        (["--url", "http://h", "--data", "d"], "give one of --url, --data and --store"),
+        (["--schema", "s.toml"], "--schema is for a store"),
+        (["--data", "d", "--store", "postgresql://h/d"], "give one of --url, --data and --store"),
+        (["--data", str(tmp_path / "d")], "no such file"),
+    ):
+        assert main([*events, *given]) == 2
+        assert said in capsys.readouterr().err
+    assert not (tmp_path / "d").exists()

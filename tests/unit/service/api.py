@@ -5,6 +5,7 @@ import json
 import threading
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -15,6 +16,7 @@ from coldstream.service.rates import Rates
 from coldstream.service.service import Service
 from coldstream.service.settings import Settings
 from coldstream.storage.sqlite import SqliteStore
+from coldstream.storage.sqlite_shown import SqliteShown
 
 SCHEMA = """
 [user]
@@ -27,6 +29,9 @@ price = { kind = "number", low = 0, high = 100 }
 [context]
 device = { kind = "category" }
 """
+
+
+HYPERPARAMETERS = {"factors": 3, "negatives": 3}
 
 
 class Answer(NamedTuple):
@@ -47,25 +52,25 @@ class Api:
     """A service in this process."""
 
     def __init__(
-        self, folder: Path, keys: Keys | None = None, rate: float = 0.0, schema: str = SCHEMA, **settings: Any
+        self,
+        folder: Path,
+        keys: Keys | None = None,
+        rate: float = 0.0,
+        schema: str = SCHEMA,
+        learning: Mapping[str, Any] = MappingProxyType({}),
+        **settings: Any,
     ) -> None:
         (folder / "schema.toml").write_text(schema)
-        given = Settings(
-            schema=folder / "schema.toml", data=folder / "data", hyperparameters={"factors": 3, "negatives": 3}, **settings
-        )
-        self.service = Service(given, SqliteStore(folder / "data"))
+        hyperparameters = {**HYPERPARAMETERS, **learning}
+        given = Settings(schema=folder / "schema.toml", data=folder / "data", hyperparameters=hyperparameters, **settings)
+        self.service = Service(given, SqliteStore(folder / "data"), shown=lambda: SqliteShown(folder / "data"))
         self._app = application(self.service, Gate(keys, Rates(rate)))
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
         self._thread.start()
 
     def start(self) -> "Api":
-        async def started() -> None:
-            self.service.start(lambda: None)
-            assert self.service._starting is not None
-            await self.service._starting
-
-        self.run(started())
+        self.run(self.service.started())
         assert self.service.failure is None, self.service.failure
         return self
 

@@ -29,7 +29,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     served.stop()
 
 
-EVENT_FIELDS = "known are user, item, time, context, event_id, kind, recommendation_id; needed: user, item"
+EVENT_FIELDS = "known are user, item, time, context, event_id, kind, recommendation_id, passed_over; needed: user, item"
 
 TOLD: list[tuple[str, str, Any, str]] = [
     ("POST", "/recommend", {"n": 0}, "$.n must be a whole number from 1 to 1000, got 0"),

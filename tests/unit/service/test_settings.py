@@ -83,6 +83,8 @@ EXAMPLES: dict[str, tuple[Any, str]] = {
     "snapshot_minutes": (0.5, "0.5"),
     "retain": ("90d", "90d"),
     "disk": ("20 GiB", "20 GiB"),
+    "shown_retain": ("12h", "12h"),
+    "shown_share": (0.1, "0.1"),
     "erase_minutes": (0.5, "0.5"),
     "body_bytes": (1024, "1024"),
     "bodies_bytes": (2**20, "1_048_576"),

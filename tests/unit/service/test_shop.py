@@ -14,7 +14,6 @@ from coldstream import rules
 from coldstream.runtime.learner import Learner
 from coldstream.runtime.records import record_of
 from coldstream.service import recommend_messages
-from coldstream.service.shown_lists import ShownLists
 
 KINDS = """
 [feedback]
@@ -240,16 +239,6 @@ def test_click_through_is_counted_by_position(api: Api) -> None:
     assert {n: own for n, own in change.items() if own != (0, 0)} == {1: (1, 0), 2: (1, 1), 3: (1, 0), 4: (1, 1), 5: (1, 0)}
     line = json.loads(list(api.service._store.read(api.service.learner.position - 1))[-1].body)
     assert line["recommendation_id"] == "unheard of"
-
-
-def test_old_lists_are_forgotten_for_want_of_room() -> None:
-    lists = ShownLists(most=10)
-    names = [lists.remember(["a", "b", "c"]) for _ in range(3)]
-    with pytest.raises(Exception, match="is not known here"):
-        lists.items(names[0])
-    assert lists.items(names[2]) == ("a", "b", "c")
-    longest = lists.remember(map(str, range(30)))
-    assert len(lists.items(longest)) == 30
 
 
 # Visitors and ids

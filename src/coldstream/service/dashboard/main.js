@@ -8,6 +8,7 @@ import { History } from "./history.js";
 import { follow } from "./live.js";
 import { guard } from "./lock.js";
 import { penalties } from "./penalties.js";
+import { startShown } from "./shown.js";
 import { drawStart, endStart } from "./start_up.js";
 import { drawTiles, layTiles } from "./tiles.js";
 import { startTrial } from "./trial.js";
@@ -42,5 +43,6 @@ function startRest() {
   started = true;
   startTrial();
   startFeatures();
+  startShown();
   startCatalogue();
 }

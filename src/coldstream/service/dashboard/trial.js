@@ -33,6 +33,7 @@ class Trial {
   #sides = [];
   #kind = null;
   #asked = null;
+  #shown = null;
   #busy = false;
   #list = new Recommendations((item) => this.interact(item));
 
@@ -60,7 +61,8 @@ class Trial {
     const { user, context } = this.#asked;
     const kind = this.#kind?.value() ?? null;
     return this.#attempt("Learning…", async () => {
-      await post("/events", { user, item, context, ...(kind && { kind }), event_id: `page-${randomName(24)}` });
+      const from = { recommendation_id: this.#shown, event_id: `page-${randomName(24)}` };
+      await post("/events", { user, item, context, ...(kind && { kind }), ...from });
       const moves = await this.#show(this.#asked);
       const done = kind ? `${kind} of ${this.#list.titleOf(item)} by ${user}` : `${user} chose ${this.#list.titleOf(item)}`;
       return `Learned for good: ${done}. ${summary(moves)}`;
@@ -68,8 +70,9 @@ class Trial {
   }
 
   async #show(wanted) {
-    const { items } = await post("/recommend", { ...wanted, describe: true });
+    const { items, recommendation_id: shown } = await post("/recommend", { ...wanted, describe: true, remember: true });
     this.#asked = wanted;
+    this.#shown = shown;
     return this.#list.show(items, wanted);
   }
 

@@ -1,0 +1,108 @@
+"""The contract of where lists are kept that were shown: beside the log, for a while, and nothing learned depends on them."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+DAY = 86_400.0
+"""Seconds that are counted together: counts go with the lists, a day at a time."""
+
+MOST_POSITIONS = 100
+"""Positions of which it is counted how often something was shown and taken there."""
+
+
+class ShownList(NamedTuple):
+    """A list that was shown, with all pages before it."""
+
+    name: str
+    user: str | None
+    time: float
+    """When it was shown, in seconds since 1970."""
+    items: tuple[str, ...]
+    first: int = 0
+    """How many of the items had been shown on the pages before."""
+    taken: frozenset[int] = frozenset()
+    """The positions, from 0, that something was taken from."""
+
+
+class Take(NamedTuple):
+    """Something was taken from a list."""
+
+    name: str
+    position: int
+    """From 0."""
+    time: float
+    """When the list was shown."""
+
+
+class PositionCount(NamedTuple):
+    """How often something was shown at a position from 0, and taken there."""
+
+    position: int
+    shown: int
+    taken: int
+
+
+class ShownStore(Protocol):
+    """Lists by name. Raises `StoreUnavailable` where the disk or the server fails. It is used by one thread at a time."""
+
+    def keep(self, lists: Sequence[ShownList], /) -> None:
+        """Keep lists, and count what they show. One that is there already is left alone, and counted once more."""
+
+    def take(self, takes: Sequence[Take], /) -> None:
+        """Note and count what was taken. Lists that are not there any more count all the same."""
+
+    def find(self, names: Collection[str], /) -> dict[str, ShownList]:
+        """Those lists of some names that are there."""
+
+    def counts(self) -> list[PositionCount]:
+        """What was shown and taken in the time that lists are kept, by position."""
+
+    def erase(self, users: Collection[str], /) -> None:
+        """Erase the lists of users, for good. It may be repeated, and has to be after `StoreUnavailable`."""
+
+    def hand_over(self, session: str, user: str, /) -> None:
+        """Let the lists of a session be those of a user."""
+
+    def expire(self, before: float, /) -> None:
+        """Delete lists that were shown before a time, and the counts of the days before it."""
+
+    def read(self) -> Iterator[ShownList]:
+        """All lists, in the order in which they were kept."""
+
+    def close(self) -> None:
+        """Give everything back."""
+
+
+def day_of(time: float) -> int:
+    """The day that a time is counted under."""
+    return int(time // DAY)
+
+
+def shown_counts(lists: Iterable[ShownList]) -> list[tuple[int, int, int, int]]:
+    """Rows of what lists show: the day, the position, how often it was shown and how often taken."""
+    counts = Counter(
+        (day_of(one.time), position) for one in lists for position in range(one.first, min(len(one.items), MOST_POSITIONS))
+    )
+    return [(*place, count, 0) for place, count in sorted(counts.items())]
+
+
+def taken_counts(takes: Iterable[Take]) -> list[tuple[int, int, int, int]]:
+    """Rows of what was taken, as those of `shown_counts`."""
+    counts = Counter((day_of(take.time), take.position) for take in takes if take.position < MOST_POSITIONS)
+    return [(*place, 0, count) for place, count in sorted(counts.items())]
+
+
+def packed(items: Sequence[str]) -> bytes:
+    """Ids in one piece."""
+    return msgspec.msgpack.encode(items)
+
+
+def unpacked(piece: bytes) -> tuple[str, ...]:
+    """The inverse of `packed`."""
+    return _decode(piece)
+
+
+_decode = msgspec.msgpack.Decoder(tuple[str, ...]).decode

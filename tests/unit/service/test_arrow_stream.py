@@ -1,0 +1,128 @@
+"""Arrow streams in a request: rows as lines, and nothing of what a client may say that is not so."""
+
+import io
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from api import SCHEMA, Api
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coldstream.service import arrow_stream
+from coldstream.service.arrow_stream import ARROW
+
+KINDS = SCHEMA + "[feedback]\nview = 0.2\npurchase = 1\n"
+
+
+@pytest.fixture(scope="module")
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    served = Api(tmp_path_factory.mktemp("arrow"), schema=KINDS, body_bytes=100_000).start()
+    yield served
+    served.stop()
+
+
+def stream(*batches: pa.RecordBatch, **options: Any) -> bytes:
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, batches[0].schema, options=pa.ipc.IpcWriteOptions(**options)) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    return sink.getvalue()
+
+
+def batch(**columns: Any) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def sent(api: Api, path: str, body: bytes | list[bytes]) -> Any:
+    return api.call("POST", path, raw=body, headers={"content-type": ARROW.decode()})
+
+
+def test_rows_are_taken_one_by_one(api: Api) -> None:
+    items = batch(
+        item=["a", "b", "c"], genre=[["x", "y"], None, ["z"]], price=[1.5, float("nan"), 3.0], hidden=[None, True, None]
+    )
+    answer = sent(api, "/items", stream(items)).json
+    assert (answer["lines"], answer["taken"], answer["refused"]) == (3, 3, 0)
+    assert api.call("GET", "/items/a").json["attributes"] == {"genre": ["x", "y"], "price": 1.5}
+    assert api.call("GET", "/items/b").json == {"id": "b", "attributes": {}, "hidden": True}
+    assert sent(api, "/users", stream(batch(id=[7, 8], country=["NL", None]))).json["taken"] == 2
+    assert api.call("GET", "/users/7").json["attributes"] == {"country": "NL"}
+    noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    first = batch(user=["u1", "u2"], item=["a", "b"], kind=["view", "click"], time=[noon, noon], device=["phone", None])
+    second = batch(user=["u3", "u4"], item=["c", None], kind=["view", "view"], time=[noon, None], device=["desk", "desk"])
+    body = stream(first, second)
+    answer = sent(api, "/events", [body[:10], body[10:700], body[700:]]).json
+    assert (answer["lines"], answer["taken"], answer["refused"]) == (4, 2, 2)
+    assert sorted(one["line"] for one in answer["refusals"]) == [2, 4]
+    assert api.service._store is not None
+    lines = [json.loads(entry.body) for entry in api.service._store.read(api.service.learner.position - 2)]
+    assert [(line["user"], line["context"]) for line in lines] == [("u1", {"device": "phone"}), ("u3", {"device": "desk"})]
+    assert lines[0]["time"] == noon.timestamp()
+
+
+def test_categories_of_a_data_frame_are_texts(api: Api) -> None:
+    columns = pa.array(["m1", "m2", "m1"]).dictionary_encode()
+    table = pa.RecordBatch.from_arrays([columns, pa.array(["u1", "u2", "u3"])], ["item", "user"])
+    assert sent(api, "/events", stream(table, table)).json["taken"] == 6
+
+
+def large(rows: int) -> pa.RecordBatch:
+    return batch(user=["u"] * rows, item=["a" * 50] * rows)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "said"),
+    [
+        (b"PAR1 and more that is no stream", 400, "must be an Arrow stream"),
+        (stream(batch(user=["u"], item=["a"]))[:-20], 400, "in the midst of a message"),
+        (stream(batch(user=["u"] * 2000, item=["a"] * 2000), compression="zstd"), 400, "is compressed"),
+        (stream(large(5000)), 413, "must not be longer than 100000 bytes"),
+        (stream(batch(user=["u"], item=["a"], where=[{"x": 1}])), 400, "column 'where' is of type struct"),
+        (stream(batch(user=["u"], item=[b"a"])), 400, "column 'item' is of type binary"),
+        (stream(pa.RecordBatch.from_arrays([pa.nulls(200_000)], ["user"])), 413, "more than 100000 rows"),
+        (
+            stream(pa.RecordBatch.from_arrays([pa.array(["x" * 70_000]).dictionary_encode()], ["user"])),
+            400,
+            "more than 65536",
+        ),
+    ],
+    ids=["no stream", "cut", "compressed", "long", "struct", "binary", "rows", "shared"],
+)
+def test_what_cannot_be_taken_is_refused_and_changes_nothing(api: Api, body: bytes, status: int, said: str) -> None:
+    position = api.service.learner.position
+    answer = sent(api, "/events", body)
+    assert (answer.status, said in answer.json["detail"]) == (status, True), answer.json
+    assert api.service.learner.position == position
+
+
+def test_nothing_at_all_is_no_row(api: Api) -> None:
+    assert sent(api, "/events", b"").json["lines"] == 0
+    assert sent(api, "/recommend", b"").status == 415
+
+
+GOOD = stream(
+    batch(user=["u1", "u2"], item=["a", "b"], device=["phone", None]), batch(user=["u3"], item=["c"], device=["desk"])
+)
+
+
+@settings(max_examples=300)
+@given(data=st.data())
+def test_damage_ends_in_a_refusal_and_never_in_a_crash(api: Api, data: st.DataObject) -> None:
+    body = bytearray(GOOD)
+    for place in data.draw(st.lists(st.integers(0, len(body) - 1), min_size=1, max_size=4)):
+        body[place] = data.draw(st.integers(0, 255))
+    assert sent(api, "/events", bytes(body)).status in (200, 400, 413)
+
+
+def test_without_pyarrow_it_is_said_what_to_install(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrow_stream, "_pyarrow", _missing)
+    answer = sent(api, "/events", GOOD)
+    assert (answer.status, "coldstream[evaluation]" in answer.json["detail"]) == (415, True)
+
+
+def _missing() -> Any:
+    raise ImportError("no pyarrow")

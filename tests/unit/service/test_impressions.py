@@ -1,0 +1,269 @@
+"""What was shown: remembered at once, kept in the background, counted by what was taken, gone with the person."""
+
+import asyncio
+import json
+import math
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from api import SCHEMA, Api
+
+from coldstream.errors import StoreUnavailable, UnknownId
+from coldstream.events.event import MOST_PASSED_OVER
+from coldstream.runtime.records import record_of
+from coldstream.service import impressions as module
+from coldstream.service import messages
+from coldstream.service.impressions import Impressions
+from coldstream.service.shown_lists import Remembered, ShownLists
+from coldstream.storage.shown import PositionCount, ShownList, ShownStore, Take
+from coldstream.storage.sqlite_shown import SqliteShown
+
+KINDS = SCHEMA + "[feedback]\nview = 0.2\npurchase = 1\ndislike = -1\n"
+
+
+@pytest.fixture
+def api(tmp_path: Path) -> Iterator[Api]:
+    served = Api(tmp_path, schema=KINDS, learning={"passed_over": 3}, erase_minutes=0.0).start()
+    assert served.call("POST", "/items", [{"id": f"i{n}"} for n in range(20)]).status == 200
+    yield served
+    served.stop()
+
+
+def listed(api: Api, **request: Any) -> tuple[str, list[str]]:
+    answer = api.call("POST", "/recommend", {"n": 8, "remember": True, **request}).json
+    return answer["recommendation_id"], [one["item"] for one in answer["items"]]
+
+
+def lines(api: Api, count: int) -> list[Any]:
+    assert api.service._store is not None
+    return [json.loads(entry.body) for entry in api.service._store.read(api.service.learner.position - count)]
+
+
+def positions(api: Api) -> list[tuple[int, int, int]]:
+    return [tuple(one.values()) for one in api.call("GET", "/evaluation").json.get("positions", [])]
+
+
+# What an event learns from it
+
+
+def test_what_was_passed_over_stands_in_the_line_of_the_event(api: Api) -> None:
+    name, items = listed(api, user="ann")
+    taken = {"user": "ann", "recommendation_id": name}
+    for item in (items[5], items[7], "i-other"):
+        assert api.call("POST", "/events", {**taken, "item": item}).status == 200
+    first, second, other = lines(api, 3)
+    assert first["passed_over"] == items[2:5]
+    assert second["passed_over"] == [items[3], items[4], items[6]]  # what was taken of the list was not passed over
+    assert "passed_over" not in other
+    given = {"user": "ann", "item": "i1", "passed_over": [3, "i4", "i5", "i6"]}
+    assert api.call("POST", "/events", given).status == 200
+    assert lines(api, 1)[0]["passed_over"] == ["i4", "i5", "i6"]
+    replayed = [record_of(entry) for entry in api.service._store.read(api.service.learner.position - 1)]
+    assert replayed[0].event().passed_over == ("i4", "i5", "i6")
+
+
+def test_lines_of_a_stream_name_lists_too(api: Api) -> None:
+    name, items = listed(api, user="bob")
+    body = json.dumps({"user": "bob", "item": items[1], "recommendation_id": name}).encode() + b"\n{}\n"
+    answer = api.call("POST", "/events", raw=body, headers={"content-type": "application/x-ndjson"}).json
+    assert (answer["taken"], answer["refused"]) == (1, 1)
+    assert lines(api, 1)[0]["passed_over"] == items[:1]
+    assert positions(api)[1] == (2, 1, 1)
+
+
+def test_what_is_not_learned_from_is_not_written(tmp_path: Path) -> None:
+    api = Api(tmp_path).start()
+    try:
+        api.call("POST", "/items", [{"id": "a"}, {"id": "b"}])
+        name, items = listed(api, user="ann")
+        api.call("POST", "/events", {"user": "ann", "item": items[1], "recommendation_id": name, "passed_over": ["a"]})
+        assert "passed_over" not in lines(api, 1)[0]
+        assert lines(api, 1)[0]["recommendation_id"] == name
+    finally:
+        api.stop()
+
+
+def test_a_dislike_is_no_take(api: Api) -> None:
+    name, items = listed(api, user="ann", n=2)
+    for kind in ("dislike", "view", "view"):
+        event = {"user": "ann", "item": items[0], "kind": kind, "recommendation_id": name}
+        assert api.call("POST", "/events", event).status == 200
+        assert positions(api) == [(1, 1, int(kind == "view")), (2, 1, 0)]
+
+
+def test_too_much_is_refused_with_the_limit(api: Api) -> None:
+    assert messages.MOST_PASSED_OVER == MOST_PASSED_OVER
+    refused = api.call("POST", "/events", {"user": "ann", "item": "i1", "passed_over": ["x"] * 101})
+    assert (refused.status, refused.json["field"]) == (422, "$.passed_over")
+
+
+# What survives, and what does not
+
+
+def test_a_list_is_known_after_a_restart_and_in_another_process(tmp_path: Path) -> None:
+    api = Api(tmp_path, schema=KINDS, learning={"passed_over": 3}).start()
+    api.call("POST", "/items", [{"id": f"i{n}"} for n in range(20)])
+    name, items = listed(api, user="ann")
+    api.call("POST", "/events", {"user": "ann", "item": items[0], "recommendation_id": name})
+    api.stop()
+    api = Api(tmp_path, schema=KINDS, learning={"passed_over": 3}).start()
+    try:
+        assert positions(api)[0] == (1, 1, 1)
+        following = [one["item"] for one in api.call("POST", "/recommend", {"user": "ann", "next_of": name}).json["items"]]
+        assert following
+        assert not {*items} & {*following}
+        api.call("POST", "/events", {"user": "ann", "item": items[2], "recommendation_id": name})
+        assert lines(api, 1)[0]["passed_over"] == items[1:2]
+        assert positions(api)[2] == (3, 1, 1)
+    finally:
+        api.stop()
+
+
+def test_lists_go_with_the_person_and_with_the_sessions_that_became_theirs(api: Api, tmp_path: Path) -> None:
+    api.call("POST", "/events", [{"user": "visitor-7", "item": "i3"}, {"user": "ann", "item": "i4"}])
+    ours, _ = listed(api, user="visitor-7")
+    assert api.call("POST", "/users/ann/merge", {"session": "visitor-7"}).status == 200
+    also, _ = listed(api, user="ann")
+    other, _ = listed(api, user="bob")
+    positions(api)  # has them kept
+    assert api.call("DELETE", "/users/ann").status == 200
+    for name, status in ((ours, 404), (also, 404), (other, 200)):
+        assert api.call("POST", "/recommend", {"next_of": name}).status == status
+    with_names = [path for path in (tmp_path / "data").glob("shown*") if b"visitor-7" in path.read_bytes()]
+    assert with_names == []
+
+
+def test_whoever_was_forgotten_before_a_crash_is_erased_after_it(tmp_path: Path) -> None:
+    api = Api(tmp_path, erase_minutes=1000.0).start()
+    api.call("POST", "/events", {"user": "ann", "item": "a"})
+    name, _ = listed(api, user="ann")
+    api.run(api.service.writer.forget("ann"))  # and the process is gone before anything else is done
+    api.stop()
+    api = Api(tmp_path, erase_minutes=1000.0).start()
+    try:
+        until = 100
+        while api.run(_found(api.service.impressions._store, name)) and (until := until - 1):
+            api.run(asyncio.sleep(0.1))
+        assert until
+    finally:
+        api.stop()
+
+
+async def _found(store: ShownStore | None, name: str) -> dict[str, ShownList]:
+    assert store is not None
+    return await asyncio.to_thread(store.find, [name])
+
+
+# In memory
+
+
+def test_old_lists_are_forgotten_for_want_of_room() -> None:
+    lists = ShownLists(most=10)
+    for name in ("first", "second", "third"):
+        lists.add(Remembered(name, None, 0.0, ("a", "b", "c"), 0, True))
+    assert [name in lists for name in ("first", "second", "third")] == [False, True, True]
+    lists.add(Remembered("longest", None, 0.0, tuple(map(str, range(30))), 0, True))
+    assert len(lists) == 1
+    assert "longest" in lists
+
+
+def test_without_a_store_lists_are_remembered_and_counted_all_the_same() -> None:
+    async def run() -> None:
+        own = Impressions()
+        name = own.remember(["a", "b"], user="ann")
+        page = own.remember(["c"], before=("a", "b"))
+        assert await own.items(page) == ("a", "b", "c")
+        own._take(name, "b")
+        own._take(name, "b")
+        assert await own.counts() == [PositionCount(0, 1, 0), PositionCount(1, 1, 1), PositionCount(2, 1, 0)]
+        await own.erase(["ann"])
+        with pytest.raises(UnknownId, match="ask for the first page again"):
+            await own.items(name)
+        await own.stop()
+
+    asyncio.run(run())
+
+
+def test_a_share_of_the_lists_is_kept_and_only_those_count(tmp_path: Path) -> None:
+    async def run() -> None:
+        own = Impressions(SqliteShown(tmp_path), share=0.25)
+        names = [own.remember(["a"]) for _ in range(4000)]
+        for name in names:
+            own._take(name, "a")
+        ((place, shown, taken),) = await own.counts()
+        assert (place, shown) == (0, taken)
+        assert abs(shown - 1000) < 5 * math.sqrt(4000 * 0.25 * 0.75)
+        assert await own.items(names[-1]) == ("a",)  # the next page is there for all
+        await own.stop()
+
+    asyncio.run(run())
+
+
+class Away:
+    """A store whose disk fails."""
+
+    def __getattr__(self, _: str) -> Any:
+        def fail(*_: object) -> None:
+            raise StoreUnavailable("the disk failed")
+
+        return fail
+
+
+def test_nobody_suffers_from_a_store_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        monkeypatch.setattr(module, "MOST_WAITING", 3)
+        own = Impressions(Away())
+        names = [own.remember(["a", "b"]) for _ in range(5)]
+        assert own.lost == 2
+        assert await own.items(names[0]) == ("a", "b")
+        assert await own.counts() == []
+        assert own.lost == 5
+        await own.find(["unheard of"])
+        await own.stop()
+
+    asyncio.run(run())
+
+
+class Slow(SqliteShown):
+    """A store in which keeping a list takes its time."""
+
+    def __init__(self, folder: Path, going_on: list[str]) -> None:
+        super().__init__(folder)
+        self.going_on = going_on
+
+    def keep(self, lists: Sequence[ShownList], /) -> None:
+        self.going_on.append("keep")
+        super().keep(lists)
+
+    def take(self, takes: Sequence[Take], /) -> None:
+        self.going_on.append("take")
+        super().take(takes)
+
+    def erase(self, users: Collection[str], /) -> None:
+        self.going_on.append("erase")
+        super().erase(users)
+
+
+def test_what_was_taken_is_told_after_what_was_shown_and_nothing_after_an_erasure(tmp_path: Path) -> None:
+    async def run() -> None:
+        done: list[str] = []
+        own = Impressions(Slow(tmp_path, done))
+        name = own.remember(["a"], user="ann")
+        own._take(name, "a")
+        own.remember(["b"], user="bob")
+        keeping = asyncio.ensure_future(own._keep())
+        await asyncio.sleep(0)
+        later = own.remember(["c"], user="ann")
+        await own.erase(["ann"])
+        await keeping
+        await own._keep()
+        assert done == ["keep", "take", "erase"]
+        store = own._store
+        assert store is not None
+        assert [one.user for one in store.read()] == ["bob"]
+        assert later not in store.find([later])
+        await own.stop()
+
+    asyncio.run(run())
