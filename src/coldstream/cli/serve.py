@@ -5,9 +5,10 @@ import os
 from functools import partial
 from typing import Any
 
-from coldstream.errors import InvalidInput
+from coldstream.errors import ColdstreamError, InvalidInput
+from coldstream.service.feed import Feed
 from coldstream.service.server import serve
-from coldstream.service.settings import add_flags, given, settled
+from coldstream.service.settings import Settings, add_flags, given, settled
 
 
 def add_to(commands: Any) -> None:
@@ -28,12 +29,31 @@ def _run(args: argparse.Namespace) -> int:
             raise InvalidInput(
                 f"address is that of an engine's cluster, got {settings.address!r}; give --engine ray with it"
             )
-        serve(settings)
+        serve(settings, feed=_feed(settings))
         return 0
     from coldstream.engines.ray.session import connected  # what it needs is not always installed
 
     with connected(settings.address, settings.learners) as ray:
         from coldstream.engines.ray.learners import RayLearners
 
-        serve(settings, hire=partial(RayLearners, ray))
+        serve(settings, hire=partial(RayLearners, ray), feed=_feed(settings))
     return 0
+
+
+def _feed(settings: Settings) -> Feed | None:
+    """The broker or outbox that the settings name."""
+    if settings.ingest is None:
+        return None
+    try:
+        from coldstream.ingest.feed import SourceFeed  # what it needs is not always installed
+    except ModuleNotFoundError as error:
+        message = f"{error.name} is not installed; ingest needs it"
+        raise ColdstreamError(f"{message}: pip install 'coldstream[ingest]', or [nats] or [kafka]") from error
+    dead = settings.ingest_dead
+    if dead is None:
+        if settings.data is None:
+            raise InvalidInput(
+                "ingest_dead is missing; with ingest and a store, give a file for what cannot be learned, --ingest-dead FILE"
+            )
+        dead = settings.data / "dead-letters.jsonl"
+    return SourceFeed(settings.ingest, dead, settings.ingest_batch)

@@ -9,15 +9,16 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import msgspec
 
-from coldstream.client import AsyncClient, NewEvent, ServiceError, ServiceUnavailable
+from coldstream.client import NewEvent, ServiceError, ServiceUnavailable
 from coldstream.ingest.source import Message, Source, SourceUnavailable
+from coldstream.service.messages import Learned
 
 log = logging.getLogger(__name__)
 
@@ -25,8 +26,16 @@ PAUSE = 1.0
 """Seconds until a source or a service that is away is tried again."""
 
 
+class Learns(Protocol):
+    """Who learns: a client of the service, or the service itself."""
+
+    async def learn(self, events: Iterable[NewEvent]) -> Learned:
+        """Learn each once; raises `ServiceError` for what is refused, and `ServiceUnavailable` for what goes over."""
+        ...
+
+
 class Counts(NamedTuple):
-    """What has happened since the start."""
+    """What has happened."""
 
     learned: int = 0
     duplicates: int = 0
@@ -55,7 +64,7 @@ class Ingestion:
     def __init__(
         self,
         source: Source,
-        client: AsyncClient,
+        client: Learns,
         dead: DeadLetters,
         batch: int = 500,
         told: Callable[[Counts], None] | None = None,
@@ -63,9 +72,16 @@ class Ingestion:
         self._source, self._client, self._dead, self._batch = source, client, dead, batch
         self._told = told
         self.counts = Counts()
+        """Since the start; `told` hears of each change."""
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until told to stop."""
+        try:
+            await self._read(stop)
+        finally:
+            await self._source.close()
+
+    async def _read(self, stop: asyncio.Event) -> None:
         opened = False
         while not stop.is_set():
             try:
@@ -75,21 +91,15 @@ class Ingestion:
                     log.info("reading", extra={"source": self._source.name})
                 messages = await self._source.fetch(self._batch, 0.5)
                 if messages:
-                    await self.take(messages)
-            except (SourceUnavailable, ServiceUnavailable) as error:
-                log.warning(
-                    "waiting",
-                    extra={"source": self._source.name, "reason": type(error).__name__, "detail": str(error)[:200]},
-                )
-                if isinstance(error, SourceUnavailable):
-                    await self._source.close()
-                    opened = False
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(stop.wait(), PAUSE)
-        await self._source.close()
+                    await self.take(messages, stop)
+            except SourceUnavailable as error:
+                self._say_waiting(error)
+                await self._source.close()
+                opened = False
+                await _rest(stop)
 
-    async def take(self, messages: Sequence[Message]) -> None:
-        """Learn messages; they are done when all are learned or dead letters."""
+    async def take(self, messages: Sequence[Message], stop: asyncio.Event) -> None:
+        """Learn messages; they are done when all are learned or dead letters, and come again where it had to stop before."""
         good, letters = [], []
         for message in messages:
             try:
@@ -101,8 +111,10 @@ class Ingestion:
                 letters += await self._learned(good)
                 break
             except ServiceUnavailable as error:  # they are in hand: no need to have them delivered again
-                log.warning("waiting", extra={"source": self._source.name, "reason": str(error)[:200]})
-                await asyncio.sleep(PAUSE)
+                self._say_waiting(error)
+                await _rest(stop)
+                if stop.is_set():
+                    return
         if letters:
             await asyncio.to_thread(self._dead.add, letters)
             self._count(dead=len(letters))
@@ -125,9 +137,19 @@ class Ingestion:
         return []
 
     def _count(self, **more: int) -> None:
-        self.counts = Counts(*(getattr(self.counts, name) + more.get(name, 0) for name in Counts._fields))
+        new = Counts(**more)
+        self.counts = Counts(*map(sum, zip(self.counts, new, strict=True)))
         if self._told is not None:
-            self._told(self.counts)
+            self._told(new)
+
+    def _say_waiting(self, error: Exception) -> None:
+        facts = {"source": self._source.name, "reason": type(error).__name__, "detail": str(error)[:200]}
+        log.warning("waiting", extra=facts)
+
+
+async def _rest(stop: asyncio.Event) -> None:
+    with suppress(TimeoutError):
+        await asyncio.wait_for(stop.wait(), PAUSE)
 
 
 def event_of(message: Message) -> NewEvent:

@@ -76,4 +76,5 @@ class KafkaSource:
 
     async def close(self) -> None:
         if self._consumer is not None:
-            await asyncio.to_thread(self._consumer.close)
+            consumer, self._consumer = self._consumer, None
+            await asyncio.to_thread(consumer.close)

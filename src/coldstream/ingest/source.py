@@ -64,7 +64,7 @@ def source_of(url: str) -> Source:
     scheme = urlsplit(url).scheme
     if scheme not in SOURCES:
         known = ", ".join(f"{name}://" for name in SOURCES)
-        raise InvalidInput(f"--from must begin with one of {known}, got {shown(url)}")
+        raise InvalidInput(f"the address of a source must begin with one of {known}, got {shown(url)}")
     module, name, extra = SOURCES[scheme]
     try:
         made: Source = getattr(importlib.import_module(module), name)(url)
@@ -78,5 +78,5 @@ def last_of_path(url: str, what: str, example: str) -> str:
     """The name behind the host in an address."""
     name = urlsplit(url).path.strip("/")
     if not name or "/" in name:
-        raise InvalidInput(f"--from must name {what}, as in {example}, got {shown(url)}")
+        raise InvalidInput(f"the address of a source must name {what}, as in {example}, got {shown(url)}")
     return name

@@ -44,20 +44,21 @@ class Metrics:
     """A registry of its own, so that two services in one process do not share counts."""
 
     def __init__(self, service: "Service") -> None:
-        self._registry = CollectorRegistry()
+        self.registry = CollectorRegistry()
+        """Where others may register what they count."""
         labels = ("method", "path")
         self._requests = Counter(
-            "coldstream_requests", "Requests by call and status.", (*labels, "status"), registry=self._registry
+            "coldstream_requests", "Requests by call and status.", (*labels, "status"), registry=self.registry
         )
         self._seconds = Histogram(
-            "coldstream_request_seconds", "Seconds to answer.", labels, buckets=_BUCKETS, registry=self._registry
+            "coldstream_request_seconds", "Seconds to answer.", labels, buckets=_BUCKETS, registry=self.registry
         )
         self._routes: dict[tuple[str, str], RouteMetrics] = {}
         self._turned_away = Counter(
-            "coldstream_turned_away", "Connections that were not served, by reason.", ("reason",), registry=self._registry
+            "coldstream_turned_away", "Connections that were not served, by reason.", ("reason",), registry=self.registry
         )
-        self._connections = Gauge("coldstream_connections", "Connections that are open.", registry=self._registry)
-        self._registry.register(_State(service))
+        self._connections = Gauge("coldstream_connections", "Connections that are open.", registry=self.registry)
+        self.registry.register(_State(service))
 
     def of(self, method: str, path: str) -> RouteMetrics:
         """The counts of one route."""
@@ -76,7 +77,7 @@ class Metrics:
 
     def text(self) -> bytes:
         """All of them in Prometheus' format."""
-        return generate_latest(self._registry)
+        return generate_latest(self.registry)
 
 
 class _State:

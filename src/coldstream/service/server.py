@@ -20,6 +20,7 @@ from coldstream.runtime.team import Hire
 from coldstream.service.app import application
 from coldstream.service.connection_limits import connection_limits
 from coldstream.service.connections import Connections
+from coldstream.service.feed import Feed
 from coldstream.service.gate import Gate
 from coldstream.service.keys import Keys
 from coldstream.service.logs import log_to_stderr
@@ -33,8 +34,11 @@ from coldstream.storage import stores
 log = logging.getLogger(__name__)
 
 
-def serve(settings: Settings, routes: Sequence[Route] = ROUTES, hire: Hire | None = None) -> None:
-    """Serve until a signal says stop; `hire` makes those who learn. Raises what kept it from starting, or ended it."""
+def serve(settings: Settings, routes: Sequence[Route] = ROUTES, hire: Hire | None = None, feed: Feed | None = None) -> None:
+    """Serve until a signal says stop; `hire` makes those who learn, and a `feed` brings events.
+
+    Raises what kept it from starting, or ended it.
+    """
     check_exposure(settings)
     keys = None if settings.keys is None else Keys.read(settings.keys)
     requested_model(settings)
@@ -44,6 +48,7 @@ def serve(settings: Settings, routes: Sequence[Route] = ROUTES, hire: Hire | Non
         url = _url(settings)
         store, port = stores.shared(url) or stores.opened(url), listener.getsockname()[1]
         service = Service(settings, store, port, hire, partial(stores.shown, url))
+        service.feed = feed
         app = application(service, Gate(keys, Rates(settings.requests_per_second)), routes, tracing)
         uvloop.run(_serve(app, service, listener))
     if service.failure is not None:

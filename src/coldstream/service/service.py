@@ -32,6 +32,7 @@ from coldstream.runtime.turns import in_turns
 from coldstream.runtime.warming import warm_up
 from coldstream.runtime.writer import NOT_HERE, Stopping, Writer
 from coldstream.service.addresses import is_every, joined
+from coldstream.service.feed import Feed
 from coldstream.service.forwarding import Forwarder
 from coldstream.service.impressions import Impressions
 from coldstream.service.live_samples import LiveSamples
@@ -131,6 +132,8 @@ class Service:
         self.impressions = Impressions()
         """What was shown, once the start is over; without a place to keep it, in memory."""
         self.live_samples = LiveSamples(self)
+        self.feed: Feed | None = None
+        """What brings events besides clients, where something does."""
         self.start_up: StartUp | None = None
         """How far the start has come, until it is over."""
         self._changes: Changes | None = None
@@ -152,6 +155,11 @@ class Service:
     def ready(self) -> bool:
         """Whether it answers."""
         return self.has_begun and not self._stopping and self.current.failed is None
+
+    @property
+    def writes(self) -> bool:
+        """Whether what is written is taken here."""
+        return self.ready and isinstance(self.current, Writer) and not self.current.resigned
 
     @property
     def has_begun(self) -> bool:
@@ -238,6 +246,8 @@ class Service:
                 return
         if self._sampling is not None:
             self._sampling.cancel()
+        if self.feed is not None:
+            await self.feed.stop()
         if self.forwarder is not None:
             self.forwarder.close()
         await self.impressions.stop()
@@ -281,6 +291,8 @@ class Service:
             learner.curves = self.live_samples.encoded
             _leave_garbage_for_later()
             self._sampling = asyncio.create_task(self._sample())
+            if self.feed is not None:
+                self.feed.start(self)
             log.info("ready", extra={"position": learner.position, "role": self.current.role.value})
 
     async def _keep_shown(self) -> None:

@@ -98,6 +98,20 @@ class Settings:
     )
     merge_events: int = _setting(500, "events after which learners merge", (1, 10**6))
     merge_seconds: float = _setting(1.0, "how long learners go without merging once there was an event", (0.01, 3600))
+    ingest: str | None = field(
+        default=None,
+        repr=False,  # it may hold a password, too
+        metadata=_about(
+            "a broker or an outbox whose messages are learned as well, such as `nats://host:4222/STREAM`", metavar="URL"
+        ),
+    )
+    ingest_batch: int = _setting(500, "messages of it that are learned in one call at most", (1, 1000))
+    ingest_dead: Path | None = field(
+        default=None,
+        metadata=_about(
+            "where messages go that cannot be learned; if left out, `dead-letters.jsonl` in `data`", metavar="FILE"
+        ),
+    )
     keys: Path | None = field(
         default=None, metadata=_about("the API keys; if left out, everybody may do everything", metavar="FILE.toml")
     )

@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from prometheus_client import generate_latest
+from prometheus_client import CollectorRegistry, generate_latest
 
-from coldstream.cli.ingest import _Metrics
+from coldstream.ingest.metrics import IngestMetrics
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "service"))
 from api import Api
@@ -51,7 +51,8 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
         api.stop()
     # That one comes a minute later.
     assert '"store_bytes"' in (ROOT / "src" / "coldstream" / "service" / "metrics.py").read_text(encoding="utf-8")
-    registry = _Metrics("nats:SHOP").registry
+    registry = CollectorRegistry()
+    IngestMetrics(registry, "nats:SHOP")
     text += generate_latest(registry).decode()
     return {*re.findall(r"^# TYPE (\w+) ", text, re.MULTILINE), "coldstream_store_bytes"}
 

@@ -78,6 +78,9 @@ EXAMPLES: dict[str, tuple[Any, str]] = {
     "address": ("10.0.0.1:6379", "10.0.0.1:6379"),
     "merge_events": (1000, "1_000"),
     "merge_seconds": (0.5, "0.5"),
+    "ingest": ("nats://127.0.0.1:4222/SHOP", "nats://127.0.0.1:4222/SHOP"),
+    "ingest_batch": (1000, "1000"),
+    "ingest_dead": (Path("dead.jsonl"), "dead.jsonl"),
     "keys": (Path("keys.toml"), "keys.toml"),
     "snapshot_events": (0, "0"),
     "snapshot_minutes": (0.5, "0.5"),
@@ -287,7 +290,7 @@ def test_settings_are_checked_when_built_and_frozen_afterwards() -> None:
 
 
 def test_a_password_is_not_shown() -> None:
-    assert "secret" not in repr(Settings(store="postgresql://shop:secret@db/shop"))
+    assert "secret" not in repr(Settings(store="postgresql://shop:secret@db/shop", ingest="nats://shop:secret@broker/SHOP"))
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.53", "127.255.255.255", "::1", "localhost"])
