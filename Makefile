@@ -100,7 +100,8 @@ docs: $(READY)  ## The documentation as a site, its links checked; writes build/
 schemas: $(READY)  ## The JSON Schemas of schema.toml and of the settings, written anew into docs/schemas/
 	@cd documentation && ../$(BIN)/python -c "from pathlib import Path; from json_schemas import SCHEMAS, text_of; [Path('../docs/schemas', name).write_text(text_of(name), encoding='utf-8') for name in SCHEMAS]"
 
-dist: $(READY)  ## Wheel and sdist, twice the same bytes, and tried in empty environments, each extra alone; writes dist/
+dist: $(READY)  ## Wheel and sdist, twice the same bytes, tried in empty environments and, as root, in an empty Debian; writes dist/
+	@sh tests/install_debootstrap.sh
 	@$(BIN)/python tests/packages
 
 lock: $(READY)  ## Pin the newest versions that fit pyproject.toml

@@ -4,7 +4,6 @@ Not a part of the tests, because it takes minutes: `make dist`. What is built li
 """
 
 import hashlib
-import json
 import os
 import shutil
 import subprocess
@@ -13,15 +12,14 @@ import tarfile
 import tempfile
 import time
 import tomllib
-import urllib.request
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from container import try_container
+from environments import ROOT, bare, clean, constraints, environment, say, tool
+from first_start import try_first_start
+
 EPOCH = "1767225600"
 """The time that stands in archives: a build has to depend on the sources alone."""
-BASELINE = "x86-64-v3"
-FIRST_START = 5.0
-
 USES = {
     "": "from coldstream import Recommender, Schema; Recommender(Schema(), factors=2).put_item('i')",
     "evaluation": "import coldstream.evaluation.report, coldstream.events.readers",
@@ -39,42 +37,14 @@ USES = {
 """What an environment with one extra has to be able to do."""
 
 
-def say(text: str) -> None:
-    """One line of the report."""
-    print(text, flush=True)
-
-
 def built(folder: Path, source: Path = ROOT) -> dict[str, str]:
     """Wheel and sdist in a folder, and their digests by name."""
-    environment = os.environ | {"SOURCE_DATE_EPOCH": EPOCH}
-    uv = Path(sys.executable).with_name("uv")
     subprocess.run(
-        [uv, "build", "--quiet", "--no-build-isolation", "--python", sys.executable, "--out-dir", folder, source],
-        env=environment,
+        [tool("uv"), "build", "--quiet", "--no-build-isolation", "--python", sys.executable, "--out-dir", folder, source],
+        env=os.environ | {"SOURCE_DATE_EPOCH": EPOCH},
         check=True,
     )
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.glob("coldstream-*"))}
-
-
-def environment(folder: Path, wheel: Path, extra: str) -> Path:
-    """The Python of an empty environment with the wheel and one extra, in the versions of the lock."""
-    uv = Path(sys.executable).with_name("uv")
-    subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, folder], check=True)
-    python = folder / "bin" / "python"
-    lines = [line for line in (ROOT / "requirements.lock").read_text().splitlines() if not line.startswith(" ")]
-    constraints = folder / "constraints.txt"
-    constraints.write_text("\n".join(line.removesuffix(" \\") for line in lines))
-    wanted = f"{wheel}[{extra}]" if extra else str(wheel)
-    subprocess.run([uv, "pip", "install", "--quiet", "--python", python, "-c", constraints, wanted], check=True)
-    return python
-
-
-def bare(python: Path, *arguments: str, **more: str) -> "subprocess.CompletedProcess[str]":
-    """A command in an environment, from a folder that has nothing of the repository."""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "COLDSTREAM"))}
-    return subprocess.run(
-        [python, *arguments], env=clean | more, cwd=python.parent, capture_output=True, text=True, check=False
-    )
 
 
 def try_extras(folder: Path, wheel: Path) -> None:
@@ -92,48 +62,25 @@ def try_extras(folder: Path, wheel: Path) -> None:
     assert "pip install 'coldstream[service]'" in missing.stderr, missing.stderr
 
 
-def try_first_start(folder: Path, python: Path) -> None:
-    """Kernels compiled for a baseline, copied elsewhere, and a service that is ready for the first time."""
-    kernels, copied = folder / "kernels", folder / "copied"
+def try_demo(folder: Path, wheel: Path) -> None:
+    """`uvx coldstream demo`: nothing is installed before, and nothing is left behind."""
+    folder.mkdir()
+    wanted = f"coldstream[service] @ {wheel.as_uri()}"
+    demo = ["coldstream", "demo", "--headless", "--events", "300"]
     start = time.perf_counter()
-    done = bare(python, "-m", "coldstream", "compile", NUMBA_CACHE_DIR=str(kernels), NUMBA_CPU_NAME=BASELINE)
+    done = subprocess.run(
+        [tool("uvx"), "--quiet", "--python", sys.executable, "--constraints", constraints(folder), "--from", wanted, *demo],
+        env=clean(NUMBA_CACHE_DIR=str(folder / "kernels")),
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
-    size = sum(path.stat().st_size for path in kernels.rglob("*") if path.is_file())
-    say(f"  kernels for {BASELINE}: {time.perf_counter() - start:.0f} s to compile, {size / 2**20:.0f} MiB")
-    shutil.copytree(kernels, copied)
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "COLDSTREAM"))}
-    clean |= {"NUMBA_CACHE_DIR": str(copied), "NUMBA_CPU_NAME": BASELINE}
-    command = [
-        python,
-        "-m",
-        "coldstream",
-        "serve",
-        "--schema",
-        ROOT / "examples" / "schema.toml",
-        "--data",
-        folder / "data",
-        "--port",
-        "0",
-    ]
-    for what in ("the first start", "a second one"):
-        start = time.perf_counter()
-        with subprocess.Popen(command, env=clean, cwd=folder, stderr=subprocess.PIPE, text=True) as server:
-            assert server.stderr is not None
-            address = ""
-            for line in server.stderr:
-                said = json.loads(line) if line.startswith("{") else {}
-                address = said.get("address", address)
-                if said.get("event") == "ready":
-                    break
-            seconds = time.perf_counter() - start
-            with urllib.request.urlopen(f"{address}/ready", timeout=10) as answer:
-                assert answer.status == 200
-            server.terminate()
-            server.stderr.read()
-            server.wait(60)
-        say(f"  {what} with compiled kernels is ready after {seconds:.1f} s (wanted: {FIRST_START:g})")
-    new = {path.name for path in copied.rglob("*.nbc")} - {path.name for path in kernels.rglob("*.nbc")}
-    say(f"  kernels that had to be compiled after all: {len(new)}")
+    assert "300 events" in done.stdout, done.stdout
+    say(
+        f"uvx --from 'coldstream[service]' coldstream demo --headless: {time.perf_counter() - start:.0f} s, kernels included"
+    )
 
 
 def main() -> int:
@@ -155,10 +102,19 @@ def main() -> int:
         say("the wheel that the sdist leads to is the same")
         say("tried in empty environments:")
         try_extras(folder, wheel)
+        say("the first start with compiled kernels:")
         try_first_start(folder, folder / "with-service" / "bin" / "python")
+        try_demo(folder / "uvx", wheel)
         (ROOT / "dist").mkdir(exist_ok=True)
+        for path in (ROOT / "dist").glob("coldstream-*"):
+            path.unlink()
         for path in (sdist, wheel):
             shutil.copy2(path, ROOT / "dist")
+        if os.geteuid() == 0 and shutil.which("debootstrap"):
+            say("the Containerfile, in an empty Debian:")
+            try_container(folder)
+        else:
+            say("the Containerfile was not tried: that needs root, and Debian's debootstrap")
     return 0
 
 

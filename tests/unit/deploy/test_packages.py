@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
+sys.path.insert(0, str(ROOT / "tests" / "packages"))
+import containerfile  # noqa: E402
+
 DEPLOY = ROOT / "deploy"
 
 
@@ -65,13 +68,45 @@ def test_the_unit_is_that_of_the_guide() -> None:
     assert unit.partition("\n")[2] in guide
 
 
+def test_the_containerfile_is_steps_that_make_dist_can_do() -> None:
+    image = containerfile.read((DEPLOY / "container" / "Containerfile").read_text())
+    assert re.fullmatch(r"docker\.io/library/debian:[a-z]+-slim", image.base)
+    assert (image.user, image.volumes, image.ports) == ("coldstream", ("/data",), (8000,))
+    assert image.entrypoint[0] == "/bin/sh"
+    assert "/ready" in image.health[-1]
+    runs = [step for step in image.steps if isinstance(step, containerfile.Run)]
+    assert all(run.user == "root" for run in runs)  # nothing is done as the user whom the service runs as
+    assert runs[-1].environment == {"NUMBA_CPU_NAME": "x86-64-v3"}
+    for run in runs:
+        subprocess.run(["sh", "-nc", run.command], check=True)
+    copies = [step for step in image.steps if isinstance(step, containerfile.Copy)]
+    assert [copy.target for copy in copies] == ["/opt/build/", "/opt/coldstream/bin/start"]
+    for source in (source for copy in copies for source in copy.sources if not source.startswith("dist/")):
+        assert (ROOT / source).is_file(), source
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("ADD a b", "no such instruction is known here: ADD 'a b'"),
+        ("COPY --chown=x a b", "COPY has an option that is not known here"),
+        ("ENV A b", "ENV must be one NAME=VALUE"),
+        ("HEALTHCHECK --interval=3s NONE", "HEALTHCHECK must have a CMD"),
+        ("ENTRYPOINT start", "ENTRYPOINT must be a list of words"),
+    ],
+)
+def test_a_step_that_make_dist_cannot_do_is_refused(line: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        containerfile.read(f"FROM debian\n# a comment\nRUN true && \\\n  false\n{line}\n")
+
+
 def test_the_container_is_careful() -> None:
     steps = (DEPLOY / "container" / "Containerfile").read_text()
     assert "\nUSER coldstream\n" in steps
     assert "HEALTHCHECK" in steps
     baseline = re.search(r"^ENV NUMBA_CPU_NAME=(\S+)$", steps, re.MULTILINE)
     assert baseline is not None
-    assert f'BASELINE = "{baseline[1]}"' in (ROOT / "tests" / "packages" / "__main__.py").read_text()
+    assert f'BASELINE = "{baseline[1]}"' in (ROOT / "tests" / "packages" / "first_start.py").read_text()
     compose = (DEPLOY / "container" / "compose.yml").read_text()
     for careful in ("read_only: true", "cap_drop: [ALL]", "no-new-privileges", "condition: service_healthy"):
         assert careful in compose
