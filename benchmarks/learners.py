@@ -1,13 +1,14 @@
 """How much faster several learners learn, and what a merge takes.
 
-A plain process, one learner on Ray and two, in turns on the same events; ratios are of one run. It needs ML-1M in
-$COLDSTREAM_DATA, and as many free cores as learners.
+First what an event costs, and what that lets one hope for; then a plain process, one learner on Ray and two, in turns on the
+same events. Ratios are of one run. It needs ML-1M in $COLDSTREAM_DATA, and as many free cores as learners.
 """
 
 import argparse
 import os
 from collections.abc import Callable
-from time import perf_counter
+from time import perf_counter, process_time
+from typing import NamedTuple
 
 os.environ.setdefault("RAY_AUTH_MODE", "disabled")
 
@@ -76,23 +77,71 @@ def _go(own: RayLearners, given: list[Lines], every: int) -> None:
             own.merge()
 
 
-def merges(state: State, given: list[Lines], learners: int, every: int) -> tuple[float, float, int]:
-    """Milliseconds to find out what was changed and to merge it, and bytes that a learner sends."""
-    own = LocalLearners(state, learners)
-    found, merged, sizes = list[float](), list[float](), list[int]()
-    for lines in given[:4]:
-        own.take(lines)
-        for upto in range(every, len(lines.position) + 1, every):
-            own.learn(upto)
-            started = perf_counter()
+class Costs(NamedTuple):
+    """What several learners in one process take, in seconds of a core for all events and all learners together."""
+
+    take: float
+    learn: float
+    change: float
+    merge: float
+    merges: int
+    sizes: list[int]
+    """Bytes that each learner sent at each merge."""
+
+
+def costs(state: State, given: list[Lines], learners: int, every: int) -> Costs:
+    """What learners spend on batches, on their own events and those of others, and on merges."""
+    own, spent, sizes, merged = LocalLearners(state, learners), [0.0] * 4, list[int](), 0
+    for number, lines in enumerate(given, 1):
+        started = process_time()
+        preceding = [one.take(number, lines) for one in own.partitions]
+        spent[0] += process_time() - started
+        for upto in range(every, len(lines.position) + every, every):
+            started = process_time()
+            for one in own.partitions:
+                one.learn(min(upto, len(lines.position)), preceding)
+            learned = process_time()
             changes = [one.changes() for one in own.partitions]
-            found.append((perf_counter() - started) / learners)
-            sizes += [one.size for one in changes]
-            started = perf_counter()
+            found = process_time()
             for one in own.partitions:
                 one.merge(changes)
-            merged.append((perf_counter() - started) / learners)
-    return 1e3 * min(found), 1e3 * min(merged), sorted(sizes)[len(sizes) // 2]
+            spent[1:] = spent[1] + learned - started, spent[2] + found - learned, spent[3] + process_time() - found
+            sizes += [one.size for one in changes]
+            merged += 1
+    return Costs(*spent, merged, sizes)
+
+
+def observed(state: State, given: list[Lines]) -> float:
+    """Seconds of a core that the process in front takes to observe the same events."""
+    own, spent = Recommender.from_state(*state), 0.0
+    for lines in given:
+        events = [(position, record.event()) for position, record in lines.records()]
+        started = process_time()
+        own.replay_observed(events)
+        spent += process_time() - started
+    return spent
+
+
+def tell_costs(state: State, given: list[Lines], every: int) -> None:
+    """Say what an event costs, and how much faster two learners can be at most, with a core each and nothing else to do."""
+    events = sum(len(lines.position) for lines in given)
+    costs(state, given[:1], 2, every)  # what is compiled or loaded first does not count
+    found = {learners: costs(state, given, learners, every) for learners in (1, 2, 4)}
+    each = {n: 1e6 * (one.take + one.learn + one.change + one.merge) / n / events for n, one in found.items()}
+    others = 1e6 * (found[4].learn - found[2].learn) / 2 / events
+    own = 1e6 * found[2].learn / events - others
+    print(f"microseconds of a core: {1e6 * observed(state, given) / events:.1f} to observe an event in front;", end=" ")
+    print(f"at a learner {own:.1f} for an event of its own users, {others:.1f} for one of others'", end=" ")
+    print(f"and {1e6 * found[2].take / 2 / events:.1f} to take either; {others / own:.2f} of an own event", flush=True)
+    for learners in (2, 4):
+        one, calls = found[learners], learners * found[learners].merges
+        size = sorted(one.sizes)[len(one.sizes) // 2]
+        print(
+            f"{learners} learners, a merge after {every} events: {1e3 * one.change / calls:.1f} ms to find what changed,",
+            end=" ",
+        )
+        print(f"{1e3 * one.merge / calls:.1f} ms to merge, {size / 1e6:.2f} MB from each;", end=" ")
+        print(f"at most {each[1] / each[learners]:.2f} times one learner", flush=True)
 
 
 def main() -> None:
@@ -103,12 +152,12 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=30_000)
     parser.add_argument("--every", type=int, default=500)
     parser.add_argument("--runs", type=int, default=2)
+    parser.add_argument("--costs", action="store_true", help="only what an event costs; it needs one core, and no Ray")
     args = parser.parse_args()
     state, given = begun(args.data, args.past), batches(args.data, args.past, args.events)
-    for learners in (2, 4):
-        changes, merge, size = merges(state, given, learners, args.every)
-        print(f"{learners} learners, a merge after {args.every} events: {changes:.1f} ms to find what changed,", end=" ")
-        print(f"{merge:.1f} ms to merge, {size / 1e6:.2f} MB from each", flush=True)
+    tell_costs(state, given, args.every)
+    if args.costs:
+        return
     with connected(None, 2) as ray:
         best = dict.fromkeys(("plain", "1 on Ray", "2 on Ray"), float("inf"))
         for _ in range(args.runs):

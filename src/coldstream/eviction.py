@@ -4,6 +4,7 @@ What goes follows from what is known and from the moments before and after a rec
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,8 +21,24 @@ COUNTED = 1024
 """Events after which items' neighbours are counted again: that takes a look at all items."""
 
 
+class Departed(NamedTuple):
+    """What had to go."""
+
+    users: list[str]
+    items: list[str]
+    values: list[tuple[str, str]]
+    """Fields and values, but for those that go with their items and users."""
+
+    @classmethod
+    def nobody(cls) -> "Departed":
+        """Nothing had to go."""
+        return cls([], [], [])
+
+
 def is_due(shared: SharedModel, users: UserStates, before: Clock, after: Clock) -> bool:
     """Whether anything may have to go after a record between two moments."""
+    if shared.waits_for_merge:
+        return False
     bounds, limits = shared.bounds, shared.admissions.limits
     if shared.admissions.over or (bounds.users is not None and len(users) > bounds.users):
         return True
@@ -35,16 +52,18 @@ def is_due(shared: SharedModel, users: UserStates, before: Clock, after: Clock) 
     return any(age is not None and is_time_to_look(age, before, after) for age in (bounds.expire_users, *ages))
 
 
-def evict(shared: SharedModel, users: UserStates, before: Clock, after: Clock) -> None:
-    """Let go what has to go after a record between two moments."""
-    _expire_values(shared, before, after)
-    _expire_users(shared, users, before, after)
-    _make_room_for_values(shared)
-    _make_room_for_users(shared, users)
+def evict(shared: SharedModel, users: UserStates, before: Clock, after: Clock) -> Departed:
+    """Let go what has to go after records between two moments; what that was."""
+    gone = Departed.nobody()
+    _expire_values(shared, gone, before, after)
+    _expire_users(shared, users, gone, before, after)
+    _make_room_for_values(shared, gone)
+    _make_room_for_users(shared, users, gone)
     if before.events // COUNTED != after.events // COUNTED:
         shared.pairs = shared.catalogue.pairs()
-    _make_room_for_items(shared, after)
-    _make_room_in_memory(shared, users, after)
+    _make_room_for_items(shared, gone, after)
+    _make_room_in_memory(shared, users, gone, after)
+    return gone
 
 
 def settle(shared: SharedModel, users: UserStates, before: Clock, after: Clock) -> None:
@@ -54,7 +73,7 @@ def settle(shared: SharedModel, users: UserStates, before: Clock, after: Clock) 
         shared.encoder.vocabulary.commit()
 
 
-def _make_room_for_values(shared: SharedModel) -> None:
+def _make_room_for_values(shared: SharedModel, departed: Departed) -> None:
     """Let the least useful values go of fields that have too many; of items' fields, those that no item has."""
     vocabulary, usage, limits = shared.encoder.vocabulary, shared.usage, shared.admissions.limits
     for field in sorted(shared.admissions.over):
@@ -69,51 +88,52 @@ def _make_room_for_values(shared: SharedModel) -> None:
             listed = vocabulary.listed(field)
             excess = len(listed) - most
             gone = usage.least(listed, excess + most // PORTION) if excess > 0 else listed[:0]
-        _release(shared, field, gone.tolist(), "evicted")
+        _release(shared, departed, field, gone.tolist(), "evicted")
     shared.admissions.over.clear()
 
 
-def _expire_values(shared: SharedModel, before: Clock, after: Clock) -> None:
+def _expire_values(shared: SharedModel, departed: Departed, before: Clock, after: Clock) -> None:
     for field in sorted(shared.admissions.tracked):
         age = shared.admissions.limits[field].expire
         if age is not None and is_time_to_look(age, before, after):
             old = shared.usage.older(shared.encoder.vocabulary.listed(field), age, after)
-            _release(shared, field, old.tolist(), "expired")
+            _release(shared, departed, field, old.tolist(), "expired")
 
 
-def _expire_users(shared: SharedModel, users: UserStates, before: Clock, after: Clock) -> None:
+def _expire_users(shared: SharedModel, users: UserStates, departed: Departed, before: Clock, after: Clock) -> None:
     age = shared.bounds.expire_users
     if age is not None and users.use is not None and is_time_to_look(age, before, after):
         old = users.use.names(users.use.usage.older(users.use.rows(), age, after).tolist())
-        _drop_users(shared, users, old, "expired")
+        _drop_users(shared, users, departed, old, "expired")
 
 
-def _make_room_for_users(shared: SharedModel, users: UserStates) -> None:
+def _make_room_for_users(shared: SharedModel, users: UserStates, departed: Departed) -> None:
     most = shared.bounds.users
     if most is None or users.use is None or len(users) <= most:
         return
     count = len(users) - most + most // PORTION
     gone = users.use.names(users.use.usage.least(users.use.rows(), count).tolist())
-    _drop_users(shared, users, gone, "evicted")
+    _drop_users(shared, users, departed, gone, "evicted")
 
 
-def _make_room_for_items(shared: SharedModel, after: Clock) -> None:
+def _make_room_for_items(shared: SharedModel, departed: Departed, after: Clock) -> None:
     most, catalogue = shared.bounds.items, shared.catalogue
     if most is not None and len(catalogue) > most:
-        _drop_items(shared, len(catalogue) - most + most // PORTION, after)
+        _drop_items(shared, departed, len(catalogue) - most + most // PORTION, after)
     while items_excess(shared) > 0 and len(catalogue):
-        _drop_items(shared, len(catalogue) // PORTION + 1, after)
+        _drop_items(shared, departed, len(catalogue) // PORTION + 1, after)
         shared.pairs = catalogue.pairs()
 
 
-def _drop_items(shared: SharedModel, count: int, after: Clock) -> None:
+def _drop_items(shared: SharedModel, departed: Departed, count: int, after: Clock) -> None:
     catalogue = shared.catalogue
     for slot in shared.item_usage.least(np.sort(catalogue.live()), count).tolist():
+        departed.items.append(catalogue.ids[slot])
         shared.remove_item(catalogue.ids[slot], after)
         shared.gone["items evicted"] += 1
 
 
-def _make_room_in_memory(shared: SharedModel, users: UserStates, after: Clock) -> None:
+def _make_room_in_memory(shared: SharedModel, users: UserStates, departed: Departed, after: Clock) -> None:
     """Let the least useful users and values go, whichever they are, until all of it is within the budget."""
     while users.use is not None and excess(shared, users) > 0:
         values = {field: shared.encoder.vocabulary.listed(field) for field in _evictable(shared)}
@@ -126,9 +146,9 @@ def _make_room_in_memory(shared: SharedModel, users: UserStates, after: Clock) -
         chosen = least_of(everything, len(everything) // PORTION + 1)
         at = 0
         for field, columns in values.items():
-            _release(shared, field, columns[chosen[at : at + len(columns)]].tolist(), "evicted")
+            _release(shared, departed, field, columns[chosen[at : at + len(columns)]].tolist(), "evicted")
             at += len(columns)
-        _drop_users(shared, users, users.use.names(rows[chosen[at:]].tolist()), "evicted")
+        _drop_users(shared, users, departed, users.use.names(rows[chosen[at:]].tolist()), "evicted")
 
 
 def _evictable(shared: SharedModel) -> list[int]:
@@ -139,7 +159,8 @@ def _evictable(shared: SharedModel) -> list[int]:
     ]
 
 
-def _drop_users(shared: SharedModel, users: UserStates, gone: Sequence[str], how: str) -> None:
+def _drop_users(shared: SharedModel, users: UserStates, departed: Departed, gone: Sequence[str], how: str) -> None:
+    departed.users.extend(gone)
     field, vocabulary = shared.encoder.id_field("user"), shared.encoder.vocabulary
     for user in gone:
         users.forget(user)
@@ -152,7 +173,8 @@ def _drop_users(shared: SharedModel, users: UserStates, gone: Sequence[str], how
             shared.release_columns(field, known)
 
 
-def _release(shared: SharedModel, field: int, columns: Sequence[int], how: str) -> None:
+def _release(shared: SharedModel, departed: Departed, field: int, columns: Sequence[int], how: str) -> None:
     if columns:
+        departed.values.extend(shared.encoder.vocabulary.owner(column) for column in columns)
         shared.release_columns(field, columns)
         shared.gone[f"values {how}"] += len(columns)

@@ -9,6 +9,7 @@ because a first vector follows from the seed and the name.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ from coldstream.arrays import Flags, Integers, grown
 from coldstream.errors import InvalidInput, shown
 from coldstream.events.clock import Clock
 from coldstream.events.event import Event
-from coldstream.merging import merged_penalties, merged_rows, merged_surprise
+from coldstream.merging import merge_rows, merged_penalties, merged_surprise
 from coldstream.model.compiled import unchecked_entry
 from coldstream.model.keyed_random import fill_normal, keys_of
 from coldstream.model.shapes import Rows
@@ -34,6 +35,7 @@ PENALTIES = ("w0", "G0", "lambda0", "lambda_w", "lambda_V", "penalty_mean_square
 STAMP = "touched_at"
 
 
+@lru_cache(2**16)  # whoever comes again soon is not hashed again
 def owner(user: str, learners: int) -> int:
     """The number of the learner that a user belongs to: the same on every machine, and in every run."""
     return 0 if learners == 1 else int.from_bytes(blake2b(user.encode(), digest_size=8).digest(), "little") % learners
@@ -75,7 +77,7 @@ class _Peer:
 
 
 class Exchange:
-    """One learner's side of it. Bounds that make shared things go are refused: what goes would depend on the learner."""
+    """One learner's side of it."""
 
     def __init__(self, shared: SharedModel, users: UserStates, learner: int, learners: int) -> None:
         if not 0 <= learner < learners:
@@ -101,18 +103,20 @@ class Exchange:
 
     # Before a batch is learned
 
-    def preceding(self, events: Sequence[Event]) -> list[list[int]]:
+    def preceding(self, events: Sequence[Event], owners: Sequence[int]) -> list[list[int]]:
         """The last items of the users of this learner before each of their events, as `Elsewhere` has them, in order.
 
-        It only reads: what a batch does to its users' pasts is known before it is learned.
+        `owners` has whose users' the events are. It only reads: what a batch does to its users' pasts is known before it is
+        learned.
         """
         shared, users = self._shared, self._users
-        window, slots_of = shared.encoder.history.window, shared.catalogue.slots
+        window, find = shared.encoder.history.window, shared.catalogue.find
         first, since, found = dict[str, int](), dict[str, list[int]](), list[list[int]]()
-        for number, event in enumerate(events):
-            slots = slots_of([event.item])
-            chosen = slots[0] if slots else first.setdefault(event.item, -1 - number)
-            if not self.is_own(event.user):
+        for number, (event, whose) in enumerate(zip(events, owners, strict=True)):
+            chosen = find(event.item)
+            if chosen is None:
+                chosen = first.setdefault(event.item, -1 - number)
+            if whose != self.learner:
                 continue
             past = since.get(event.user)
             if past is None:
@@ -154,25 +158,26 @@ class Exchange:
         ]
         union = np.unique(np.concatenate(columns))
         self._base_new(union)
-        places, count = [np.searchsorted(union, own) for own in columns], np.zeros(len(union), np.int32)
-        for at in places:
-            count[at] += 1
+        places, first = list[NDArray[np.intp]](), 0
+        source = np.full((len(union), self.learners), -1, np.int32)
+        for learner, own in enumerate(columns):
+            places.append(np.searchsorted(union, own))
+            source[places[-1], learner] = np.arange(first, first + len(own))
+            first += len(own)
         for name in self._exchanged():
-            base = self._base[name]
-            values = [(at, one.rows[name]) for at, one in zip(places, changes, strict=True)]
-            base[union] = merged_rows(name, base[union], count, values)
-            getattr(parameters.rows, name)[union] = base[union]
+            rows, given = getattr(parameters.rows, name), [one.rows[name] for one in changes]
+            merge_rows(name, rows, self._base[name], union, source, given)
         stamp = np.zeros(len(union), np.int64)
         for at, one in zip(places, changes, strict=True):
             stamp[at] = np.maximum(stamp[at], one.rows[STAMP])
         parameters.rows.touched_at[union] = stamp
         for name, before in self._penalties_before().items():
-            given = [one.penalties[name] for one in changes]
+            told = [one.penalties[name] for one in changes]
             if name == SURPRISE:
-                parameters.optimizer.surprise[:] = merged_surprise(before, given)
+                parameters.optimizer.surprise[:] = merged_surprise(before, told)
             else:
-                own = getattr(parameters.optimizer, name)
-                own[...] = merged_penalties(name, before, given, self._regularization)
+                penalty = getattr(parameters.optimizer, name)
+                penalty[...] = merged_penalties(name, before, told, self._regularization)
         if self.learners > 1:
             forget_last_update(self._shared)
         self._penalties, self._since = self._penalties_now(), clock.position
@@ -337,15 +342,9 @@ def _named(new: Sequence[tuple[int, tuple[int, str]]]) -> tuple[Integers, Intege
 
 
 def refuse_bounds(shared: SharedModel) -> None:
-    """Refuse what several learners would make of bounds: each would let other things go."""
-    remedy = "leave the bound out, or learn with one"
-    for name in ("memory", "items", "users", "expire_users"):
-        value = getattr(shared.bounds, name)
-        if value is not None:
-            raise InvalidInput(f"{name} must not be bounded where several learn, got {shown(value)}; {remedy}")
-    undeclared = {f"context.{name}" for name in shared.admissions.undeclared}
+    """Refuse what several learners could not agree on: values that come after some uses, which each counts of its own."""
     for number, limit in shared.admissions.limits.items():
-        name = shared.encoder.vocabulary.fields[number]
-        if (limit.is_bound or limit.admit_after > 1) and name not in undeclared:
-            given = {"most": limit.most, "admit_after": limit.admit_after, "expire": limit.expire}
-            raise InvalidInput(f"field {name!r} must not be bounded where several learn, got {shown(given)}; {remedy}")
+        if limit.admit_after > 1:
+            name, own = shared.encoder.vocabulary.fields[number], shown(limit.admit_after)
+            message = f"field {name!r} must not have admit_after where several learn, got {own}"
+            raise InvalidInput(f"{message}; leave it out, or learn with one")

@@ -112,12 +112,13 @@ def learn_own(
     pending = _Pending(shared, users, clock, observe=True)
     for position, line in lines:
         if isinstance(line, Elsewhere):
-            recent = [slot if slot >= 0 else slots[-1 - slot] for slot in line.recent]
-            place = pending.count(line.event, position, recent)
+            recent = line.recent
+            if recent and min(recent) < 0:
+                recent = [slot if slot >= 0 else slots[-1 - slot] for slot in recent]
+            slots.append(pending.count(line.event, position, recent))
         else:
-            place = pending.add(line, position)
-        slots.append(place.number)
-        shared.encoder.vocabulary.commit()
+            slots.append(pending.add(line, position).number)
+            shared.encoder.vocabulary.commit()
     pending.learn()
     return pending.clock
 
@@ -178,7 +179,7 @@ class _Pending:
         self._positions: list[int] = []
         self._times: list[float] = []
         self._effects: list[Feedback] = []
-        self._recent: list[list[int]] = []
+        self._recent: list[Sequence[int]] = []
         self._learned: list[bool] = []
         self._passed_over: list[list[int]] = []
         self._seen: dict[str, tuple[Integers, Integers, list[int]]] = {}
@@ -231,12 +232,11 @@ class _Pending:
         if effect.had:
             since.append(slot)
 
-    def count(self, event: Event, position: int, recent: list[int]) -> Place:
-        """One more of a user who is not known here, after these items: it is counted. Where its item is kept."""
+    def count(self, event: Event, position: int, recent: Sequence[int]) -> int:
+        """One more of a user who is not known here, after these items: it is counted. The slot of its item."""
         shared, effect = self._shared, self._shared.effect_of(event)
         comes, clock = self._begin(event, position)
         slot = shared.admit_item(event, clock)
-        place = shared.catalogue.place(slot)
         self._append(0, slot, clock, event.time, effect, recent, False)
         self._passed_over.append([])
         self._seen_by.append(NOBODY)
@@ -244,7 +244,8 @@ class _Pending:
         if comes:
             self.learn()
             shared.catalogue.settle()
-        return place
+        shared.encoder.vocabulary.commit()
+        return slot
 
     def _begin(self, event: Event, position: int) -> tuple[bool, Clock]:
         """Whether the item of an event comes, and the moment of it; what waits is learned first where it has to be."""
@@ -260,7 +261,7 @@ class _Pending:
         clock: Clock,
         time: float | None,
         effect: Feedback,
-        recent: list[int],
+        recent: Sequence[int],
         learned: bool,
     ) -> None:
         self._lengths.append(length)

@@ -17,9 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coldstream.arrays import Doubles, Integers
+from coldstream.arrays import Doubles, Floats, Integers
+from coldstream.model.compiled import unchecked_entry
+from coldstream.model.merged_rows import merge_rows as _merge_rows_kernel
 from coldstream.model.renewal import EVENTS, LAST, RENEWED
 from coldstream.model.shapes import PER_FIELD
+
+_merge_rows = unchecked_entry(_merge_rows_kernel)
 
 POWER = 0.5
 """Deltas are divided by n to this power. With 0, steps that many learners took in one direction go too far; with 1, the more
@@ -46,37 +50,20 @@ _LAMBDAS = ("lambda_w", "lambda_V")
 _NEVER_NEGATIVE = ("Gw", "GV", "G0", "lambda0", "lambda_w", "lambda_V", "penalty_mean_square")
 
 
-def merged_rows(
-    name: str, before: NDArray[Any], count: Integers, given: Sequence[tuple[NDArray[Any], NDArray[Any]]]
-) -> NDArray[Any]:
-    """Rows of one kind: as they were, how many learners touched each, and what each learner has at which of them."""
-    total = np.zeros(before.shape, before.dtype)
-    for at, values in given:
-        total[at] += values - before[at]
-    share = np.maximum(count, 1).astype(np.float32) ** np.float32(_DIVIDED[name])
-    total /= share if total.ndim == 1 else share[:, None]
-    merged: NDArray[Any] = before + total
-    if name in _SQUARES:
-        _begin_anew(merged, before, given)
-    if name in _NEVER_NEGATIVE:
-        several = count > 1 if total.ndim == 1 else (count > 1)[:, None]
-        np.maximum(merged, 0.0, out=merged, where=several)
-    for at, values in given:
-        alone = count[at] == 1
-        merged[at[alone]] = values[alone]
-    return merged
+def merge_rows(name: str, rows: Floats, base: Floats, column: Integers, source: Integers, given: Sequence[Floats]) -> None:
+    """Put together rows of one kind, as they are and as they were at the last merge, both in place.
+
+    `source` says of every column which of all rows `given`, learner behind learner, is each learner's; −1 for none.
+    """
+    share = np.arange(source.shape[1] + 1, dtype=np.float32)
+    share = np.maximum(share, np.float32(1.0)) ** np.float32(_DIVIDED[name])
+    wide = (_wide(rows), _wide(base), column, source, _wide(np.concatenate(given)))
+    _merge_rows(*wide, share, name in _SQUARES, name not in _NEVER_NEGATIVE)
 
 
-def _begin_anew(merged: NDArray[Any], before: NDArray[Any], given: Sequence[tuple[NDArray[Any], NDArray[Any]]]) -> None:
-    """Sums that learners let begin anew: those count as a whole, and what was before does not count any more."""
-    anew = [values < np.float32(0.5) * before[at] for at, values in given]
-    if not any(fallen.any() for fallen in anew):
-        return
-    begun, total = np.zeros(before.shape, np.bool_), np.zeros(before.shape, before.dtype)
-    for (at, values), fallen in zip(given, anew, strict=True):
-        begun[at] |= fallen
-        total[at] += np.where(fallen, values, values - before[at])
-    merged[begun] = total[begun]
+def _wide(rows: Floats) -> Floats:
+    """A row for every column, also where each has one number."""
+    return rows.reshape(-1, 1) if rows.ndim == 1 else rows
 
 
 def merged_surprise(before: Doubles, given: Sequence[Doubles]) -> Doubles:

@@ -17,7 +17,7 @@ from coldstream.errors import InvalidInput, InvalidSnapshot, UnknownId, shown
 from coldstream.events.availability import Availability
 from coldstream.events.clock import Clock
 from coldstream.events.event import Event, checked_id, checked_names
-from coldstream.eviction import evict, is_due, settle
+from coldstream.eviction import Departed, evict, is_due, settle
 from coldstream.exchange import Changes, Exchange, adopt, refuse_bounds
 from coldstream.features.encoder import ItemMemo
 from coldstream.features.fields import Field
@@ -68,7 +68,7 @@ class Recommender(Reader):
         completed = schema.completed(resolved.history, resolved.trends, resolved.neighbours)
         self._shared = SharedModel(completed, resolved, checked_seed(seed), Vocabulary(), bounds)
         self._users = UserStates(self._shared.encoder, self._shared.catalogue)
-        self._clock = Clock()
+        self._clock = self._merged_at = Clock()
         self._users.follow(bounds, self._clock)
 
     def __repr__(self) -> str:
@@ -144,8 +144,9 @@ class Recommender(Reader):
         return is_due(self._shared, self._users, self._clock, self._clock)
 
     def _evict(self) -> None:
-        evict(self._shared, self._users, self._clock, self._clock)
-        self._shared.commit()
+        if not self._shared.waits_for_merge:
+            evict(self._shared, self._users, self._clock, self._clock)
+            self._shared.commit()
 
     def remove_item(self, item: str) -> None:
         """Take an item out of the catalogue and forget what was learned of its id."""
@@ -221,7 +222,7 @@ class Recommender(Reader):
         self._take_schema(self.check_extension(schema))
 
     def change_bounds(self, bounds: Bounds) -> None:
-        """Go on within other `bounds`; what does not fit goes now."""
+        """Go on within other `bounds`; what does not fit goes now, and where several learn, at the next merge."""
         if not isinstance(bounds, Bounds):
             raise InvalidInput(f"bounds must be Bounds, got {shown(bounds)}; use Bounds(memory='2 GiB')")
         self._shared.take_bounds(bounds, self._clock)
@@ -356,6 +357,20 @@ class Recommender(Reader):
         """What this recommender tells others, as number `learner` of several `learners` of one stream."""
         return Exchange(self._shared, self._users, learner, learners)
 
+    def follow_learners(self, learners: int) -> None:
+        """Go on as one of so many `learners` of a stream, or as who answers for them."""
+        self._merged_at = self._clock
+        self._shared.follow_learners(learners)
+
+    def let_go(self) -> Departed:
+        """Let go what has to go since the last merge, where several learn; what that was, for whoever has to know."""
+        if not self._shared.waits_for_merge:
+            return Departed.nobody()
+        before, self._merged_at = self._merged_at, self._clock
+        gone = evict(self._shared, self._users, before, self._clock)
+        self._shared.commit()
+        return gone
+
     def check_learners(self, learners: int) -> None:
         """Raise what `exchange` would raise of so many `learners`."""
         if learners > 1:
@@ -458,6 +473,7 @@ class Recommender(Reader):
         if (parts["catalogue"]["counted_at"] > clock.events).any():
             raise ValueError("a trend has a clock of the future")
         self._shared, self._users, self._clock = shared, users, clock
+        self._merged_at = clock
 
     def _described_user(self, user: str, attributes: Mapping[str, Any] | None) -> tuple[Mapping[str, Any], Features]:
         given = checked_names(f"user {checked_id('user', user)!r}", {} if attributes is None else attributes)

@@ -74,6 +74,8 @@ class SharedModel:
         """What had to go so far, by what it was and why."""
         self.pairs = 0
         """How many neighbours items had when that was counted last."""
+        self.waits_for_merge = False
+        """Whether what has to go stays until learners merge: where there are several, all let it go at one moment."""
         self.machine = FactorizationMachine(hyperparameters, seed, vocabulary)
         self.machine.parameters.grow(0, len(vocabulary.fields))
         self._tell_linear_fields()
@@ -243,6 +245,14 @@ class SharedModel:
         self.admissions.follow(self.encoder.schema)
         self._track(tracked, clock)
 
+    def follow_learners(self, learners: int) -> None:
+        """Go on with so many learners of the same stream."""
+        self.waits_for_merge = learners > 1
+        if learners > 1:
+            self.encoder.vocabulary.keep_items_apart()
+        else:
+            self.encoder.vocabulary.fill_any_gap()
+
     # One event
 
     def effect_of(self, event: Event) -> Feedback:
@@ -277,7 +287,7 @@ class SharedModel:
 
     def admit_item(self, event: Event, clock: Clock) -> int:
         """The slot of the item of an event whose user is not known here; its item and its context fields may be new."""
-        if event.context:
+        if event.context and self.encoder.undeclared(event.context):
             self.encoder.describe_event(event.context, event.time)
         return self._admit_item(event.item, clock)
 

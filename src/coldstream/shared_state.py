@@ -11,7 +11,7 @@ from coldstream.arrays import checked_columns
 from coldstream.bounds import Bounds
 from coldstream.config import Hyperparameters
 from coldstream.features.schema import Schema
-from coldstream.features.vocabulary import Vocabulary
+from coldstream.features.vocabulary import ITEM_GAP, Vocabulary
 from coldstream.ragged import documents, joined_documents, joined_texts, parted_texts, texts
 from coldstream.shared_model import SharedModel
 
@@ -97,7 +97,7 @@ def shared_model_of(document: Mapping[str, Any], parts: Mapping[str, Mapping[str
 
 
 def _vocabulary(fields: Sequence[str], arrays: Mapping[str, NDArray[Any]]) -> Vocabulary:
-    column_field = checked_columns("vocabulary.field", arrays["field"], -1, len(fields)).tolist()
+    column_field = checked_columns("vocabulary.field", arrays["field"], ITEM_GAP, len(fields)).tolist()
     values = parted_texts(arrays["value"], arrays["value_length"])
     if any((field < 0) != (value is None) for field, value in zip(column_field, values, strict=True)):
         raise ValueError("a column has a field and no value, or a value and no field")

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import platform
 import signal
 from collections.abc import Iterator
 from contextlib import closing
@@ -190,6 +191,36 @@ def test_a_service_whose_learners_are_on_ray(tmp_path: Path, monkeypatch: pytest
     assert "same" in home.verify()
 
 
+def test_a_node_with_another_release_or_none_is_named(cluster: Any, tmp_path: Path) -> None:
+    """A node whose Python finds another coldstream first, as it would be after an upgrade of the others."""
+    import ray
+
+    from coldstream import Recommender, __version__
+    from coldstream.engines.ray.session import EngineUnavailable
+
+    package = tmp_path / "coldstream"
+    package.mkdir()
+    (package / "__init__.py").write_text('__version__ = "0.0.1"\n')
+    state = Recommender(SCHEMA, SMALL, seed=0).state()
+    others = int(ray.cluster_resources()["CPU"])
+    odd = cluster.add_node(
+        num_cpus=1, node_ip_address="127.0.0.4", object_store_memory=2**27, env_vars={"PYTHONPATH": str(tmp_path)}
+    )
+    try:
+        cluster.wait_for_nodes()
+        with pytest.raises(
+            EngineUnavailable, match=rf"coldstream is {__version__} here and 0\.0\.1 on node 127\.0\.0\.4; inst"
+        ):
+            RayLearners(ray, state, others + 1)
+        (package / "__init__.py").write_text("import there_is_no_such_module\n")
+        with pytest.raises(
+            EngineUnavailable, match=r"cannot be loaded on node 127\.0\.0\.4 .*there_is_no_such_module.*; inst"
+        ):
+            RayLearners(ray, state, others + 1)
+    finally:
+        cluster.remove_node(odd)
+
+
 def test_what_is_wrong_with_a_cluster_is_said(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     import ray
 
@@ -201,13 +232,18 @@ def test_what_is_wrong_with_a_cluster_is_said(cluster: Any, monkeypatch: pytest.
     ):
         check_same("10.0.0.2", {**session.about(), "learning rule": 0})
     ray.shutdown()
-    with monkeypatch.context() as other:
-        other.setattr(ray, "__version__", "1.0.0")
-        with (
-            pytest.raises(EngineUnavailable, match=r"do not fit together .*1\.0\.0.*same versions"),
-            connected(cluster.address, 1),
-        ):
-            pass
+    python, own = platform.python_version(), ray.__version__
+    for here, words in (
+        (("1.0.0", python), rf"together, Ray {own} and Python {python} there and Ray 1\.0\.0 and Python {python} here; use"),
+        (
+            (own, "3.9.1"),
+            rf"together, Ray {own} and Python {python} there and Ray {own} and Python 3\.9\.1 here; use the same",
+        ),
+    ):
+        with monkeypatch.context() as other:
+            other.setattr("ray._private.utils.compute_version_info", lambda here=here: here)
+            with pytest.raises(EngineUnavailable, match=words), connected(cluster.address, 1):
+                pass
     ray.shutdown()
     with (
         pytest.raises(EngineUnavailable, match=r"no Ray cluster answers there.*ray start --head"),

@@ -143,3 +143,43 @@ def test_a_gap_has_no_owner() -> None:
     assert vocabulary.owner_or_none(column) is None
     with pytest.raises(IndexError):
         vocabulary.owner(column)
+
+
+def apart() -> Vocabulary:
+    """A city, two genres and a user, of which all but one genre went, where items are kept apart."""
+    vocabulary = Vocabulary()
+    city, genre, user = (vocabulary.admit_field(name) for name in ("user.city", "item.genre", "user.id"))
+    for field, value in ((city, "Bern"), (genre, "drama"), (genre, "crime"), (user, "u1")):
+        vocabulary.admit(field, value)
+    vocabulary.commit()
+    vocabulary.keep_items_apart()
+    for field, value in ((city, "Bern"), (genre, "drama"), (user, "u1")):
+        vocabulary.release(field, value)
+    return vocabulary
+
+
+def test_features_of_items_fill_the_gaps_of_items_where_these_are_kept_apart() -> None:
+    for vocabulary in (apart(), Vocabulary.from_document(apart().document())):
+        assert vocabulary.document()["column_field"] == [-1, -2, 1, -1]
+        assert vocabulary.admit(1, "comedy") == 1
+        assert vocabulary.admit(1, "noir") == 4
+        assert [vocabulary.admit(2, user) for user in ("u2", "u3", "u4")] == [0, 3, 5]
+
+
+def test_what_was_admitted_to_a_gap_of_items_is_taken_back() -> None:
+    vocabulary = apart()
+    vocabulary.commit()
+    before = vocabulary.document()
+    vocabulary.admit(1, "comedy")
+    vocabulary.admit(2, "u2")
+    vocabulary.release_all(1, [2])
+    vocabulary.rollback()
+    assert vocabulary.document() == before
+    assert vocabulary.admit(1, "comedy") == 1
+
+
+def test_any_gap_is_filled_again_once_items_are_no_longer_apart() -> None:
+    vocabulary = apart()
+    vocabulary.fill_any_gap()
+    assert vocabulary.document()["column_field"] == [-1, -1, 1, -1]
+    assert [vocabulary.admit(2, user) for user in ("u2", "u3", "u4", "u5")] == [0, 1, 3, 4]

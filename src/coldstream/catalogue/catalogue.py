@@ -100,6 +100,10 @@ class Catalogue:
         """The slot of an id that is live, or went lately."""
         return self._table[item]
 
+    def find(self, item: str) -> int | None:
+        """The same; None where an id has no slot."""
+        return self._table.get(item)
+
     def slots(self, items: Iterable[str]) -> list[int]:
         """The slots of those ids that have one."""
         return self._table.find(items)

@@ -54,6 +54,10 @@ class SlotTable:
     def __getitem__(self, item: str) -> int:
         return self._slots[item]
 
+    def get(self, item: str) -> int | None:
+        """The slot of an id, or None."""
+        return self._slots.get(item)
+
     def find(self, items: Iterable[str]) -> list[int]:
         """The slots of those ids that have one."""
         known = self._slots

@@ -19,7 +19,7 @@ class Clock(NamedTuple):
 
     def at(self, position: int | None) -> "Clock":
         """The moment of an event with this position; the next one, where none is given."""
-        return self._replace(position=self.position + 1 if position is None else position)
+        return Clock(self.position + 1 if position is None else position, self.events, self.time)
 
     def after(self, time: float | None) -> "Clock":
         """The moment after an event that had this time, or none."""

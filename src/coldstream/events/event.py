@@ -59,12 +59,19 @@ class Event:
         It was validated before it was written. A log that holds what is refused by now is still replayed to the same bits.
         """
         event = object.__new__(cls)
-        for name, value in zip(_FIELDS, (user, item, time, context, kind, passed_over), strict=True):
-            object.__setattr__(event, name, value)
+        _set_user(event, user)
+        _set_item(event, item)
+        _set_time(event, time)
+        _set_context(event, context)
+        _set_kind(event, kind)
+        _set_passed_over(event, passed_over)
         return event
 
 
-_FIELDS = ("user", "item", "time", "context", "kind", "passed_over")
+# Every line of a log comes this way, and `object.__setattr__` looks each name up again.
+_set_user, _set_item, _set_time, _set_context, _set_kind, _set_passed_over = (
+    getattr(Event, name).__set__ for name in ("user", "item", "time", "context", "kind", "passed_over")
+)
 
 
 def _checked_items(value: object) -> tuple[str, ...]:

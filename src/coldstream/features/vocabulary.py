@@ -11,6 +11,9 @@ import numpy as np
 from coldstream.arrays import Integers
 from coldstream.costs import text_cost
 
+GAP, ITEM_GAP = -1, -2
+"""The field of a column that stands for nothing; and of one that a feature of an item left, where these are kept apart."""
+
 
 class Admission(NamedTuple):
     """A column that was handed out since the last commit."""
@@ -47,6 +50,7 @@ class Vocabulary:
         self._field_of = array("i")  # −1 for a gap
         self._value_of: list[str | None] = []
         self._gaps: list[int] = []  # a heap: the lowest gap is filled first
+        self._item_gaps: list[int] | None = None  # the same of those that items' features left, where they are kept apart
         self._committed_fields = 0
 
     def __len__(self) -> int:
@@ -76,14 +80,15 @@ class Vocabulary:
         column = self._columns[field].get(value)
         if column is not None:
             return column
-        appended = not self._gaps
+        gaps = self._gaps_for(field)
+        appended = not gaps
         if appended:
             column = len(self._value_of)
             self._field_of.append(field)
             self._value_of.append(value)
             self._listed[field].append(column)
         else:
-            column = heapq.heappop(self._gaps)
+            column = heapq.heappop(gaps)
             self._field_of[column], self._value_of[column] = field, value
             insort(self._listed[field], column)
         self._columns[field][value] = column
@@ -144,10 +149,28 @@ class Vocabulary:
         """The values of the columns from one up to another, None for a gap."""
         return self._value_of[first:last]
 
+    def keep_items_apart(self) -> None:
+        """From now on features of items fill gaps that such features leave, and no others.
+
+        Whoever has the same features of items, and others besides them, then has those of items in the same order.
+        """
+        if self._item_gaps is None:
+            self._item_gaps = []
+
+    def fill_any_gap(self) -> None:
+        """From now on whatever is new takes the lowest gap, as it does from the beginning."""
+        self._gaps, self._item_gaps = sorted([*self._gaps, *(self._item_gaps or ())]), None
+
+    def _gaps_for(self, field: int) -> list[int]:
+        """The gaps that features of a field leave and fill."""
+        if self._item_gaps is None or not self.fields[field].startswith("item."):
+            return self._gaps
+        return self._item_gaps
+
     def release(self, field: int, value: str) -> int:
         """Give a feature's column back; it is a gap until another feature fills it."""
         column = self._vacate(field, value)
-        heapq.heappush(self._gaps, column)
+        heapq.heappush(self._gaps_for(field), column)
         return column
 
     def release_all(self, field: int, columns: Sequence[int]) -> None:
@@ -157,7 +180,7 @@ class Vocabulary:
             assert value is not None, f"column {column} stands for something"
             del self._columns[field][value]
             self._wipe(column, value)
-            heapq.heappush(self._gaps, column)
+            heapq.heappush(self._gaps_for(field), column)
             self._uncommitted.append(Released(column, field, value))
         listed = self.listed(field)
         self._listed[field] = array("i", listed[~np.isin(listed, columns)].tobytes())
@@ -171,12 +194,13 @@ class Vocabulary:
     def _wipe(self, column: int, value: str) -> None:
         self.release_count += 1
         self.text -= text_cost(value)
-        self._field_of[column], self._value_of[column] = -1, None
+        self._field_of[column], self._value_of[column] = GAP, None
 
     def _return(self, column: int, field: int, value: str) -> None:
         """Take back that a column was released."""
-        self._gaps.remove(column)
-        heapq.heapify(self._gaps)
+        gaps = self._gaps_for(field)
+        gaps.remove(column)
+        heapq.heapify(gaps)
         self._field_of[column], self._value_of[column] = field, value
         insort(self._listed[field], column)
         self._columns[field][value] = column
@@ -213,7 +237,7 @@ class Vocabulary:
                 self._field_of.pop()
                 self._value_of.pop()
             else:
-                heapq.heappush(self._gaps, one.column)
+                heapq.heappush(self._gaps_for(one.field), one.column)
         self._uncommitted.clear()
         self._started = 0
         for name in self.fields[self._committed_fields :]:
@@ -223,10 +247,16 @@ class Vocabulary:
         return freed
 
     def document(self) -> dict[str, Any]:
-        """The vocabulary as JSON can hold it: per column its field number and value, or −1 and null for a gap."""
+        """The vocabulary as JSON can hold it: per column its field number and value, or −1 and null for a gap.
+
+        It is −2 for a gap that features of items alone fill.
+        """
+        field_of = self._field_of.tolist()
+        for column in self._item_gaps or ():
+            field_of[column] = ITEM_GAP
         return {
             "fields": list(self.fields),
-            "column_field": self._field_of.tolist(),
+            "column_field": field_of,
             "column_value": list(self._value_of),
         }
 
@@ -238,12 +268,18 @@ class Vocabulary:
             vocabulary.admit_field(str(name))
         vocabulary._field_of.extend(document["column_field"])
         vocabulary._value_of.extend(document["column_value"])
+        item_gaps: list[int] = []
         for column, (field, value) in enumerate(zip(vocabulary._field_of, vocabulary._value_of, strict=True)):
             if value is not None:
                 vocabulary._columns[field][value] = column
                 vocabulary._listed[field].append(column)
                 vocabulary.text += text_cost(value)
+            elif field == ITEM_GAP:
+                vocabulary._field_of[column] = GAP
+                item_gaps.append(column)
             else:
                 vocabulary._gaps.append(column)  # ascending, so already a heap
+        if item_gaps:
+            vocabulary._item_gaps = item_gaps
         vocabulary.commit()
         return vocabulary

@@ -19,6 +19,7 @@ from coldstream.runtime.learners import LocalLearners
 from coldstream.runtime.live_evaluation import LiveEvaluation
 from coldstream.runtime.records import (
     BoundsChanged,
+    Evicted,
     FieldsAdded,
     Interaction,
     ItemPut,
@@ -211,11 +212,15 @@ class Learner:
             self.team = Team((self.hire or LocalLearners)(self.recommender.state(), self.learners))
 
     def _merge(self, learners: int) -> None:
-        """Take over what was learned, and go on with so many learners."""
+        """Take over what was learned, let go what has to go, and go on with so many learners."""
         if self.team is not None:
             self.team.merge(self.recommender)
-            if learners != self.learners:
-                self.dismiss()
+        gone = self.recommender.let_go()
+        if self.team is not None and any(gone):
+            self.team.send([(self.position, Evicted(tuple(gone.users), tuple(gone.items), tuple(gone.values)))])
+        if learners != self.learners:
+            self.dismiss()
+            self.recommender.follow_learners(learners)
         self.learners, self.unmerged, self.is_waited_for = learners, 0, False
         self._merged.set()
 
@@ -309,6 +314,7 @@ class Learner:
             learner = cls(Schema.from_document(own["declared"]), recommender, evaluation, int(own["position"]))
             curves, learner.rule = str(own.get(CURVES, "")), int(own.get(RULE, 1))
             learner.learners = int(own.get(LEARNERS, 1))
+            recommender.follow_learners(learner.learners)
             learner.line = KnownLine(*map(int, own[LINE])) if LINE in own else None
         except NOT_WHAT_IT_SHOULD_BE as error:
             message = f"snapshot {saved.number} was not taken by a service ({error!r}); use an older one"

@@ -3,12 +3,14 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
-from coldstream.arrays import Flags, Integers, Longs
-from coldstream.ragged import blobs, joined
-from coldstream.runtime.records import Interaction, ItemPut, Record, UserPut, line, record_of
-from coldstream.storage.store import Entry
+from coldstream.arrays import Flags, Longs
+from coldstream.runtime.records import Interaction, ItemPut, Record, UserPut
+
+_encoder = msgspec.json.Encoder()
+_decoder: msgspec.json.Decoder[Record] = msgspec.json.Decoder(Record)
 
 LONGEST_BATCH = 4096
 """Lines that travel together: enough to share the price of a call, few enough to be decoded while others learn."""
@@ -19,19 +21,18 @@ class Lines(NamedTuple):
 
     position: Longs
     body: Flags
-    length: Integers
+    """Their texts, one behind the other, with line ends between them: all are read in one call."""
 
     @classmethod
     def of(cls, lines: Iterable[tuple[int, Record]]) -> "Lines":
         """Records with their positions."""
         given = list(lines)
-        bodies = joined([line(record).body for _, record in given])
-        return cls(np.array([position for position, _ in given], np.int64), *bodies)
+        body = np.frombuffer(_encoder.encode_lines([record for _, record in given]), np.uint8)
+        return cls(np.array([position for position, _ in given], np.int64), body)
 
     def records(self) -> list[tuple[int, Record]]:
         """The inverse of `of`."""
-        bodies = blobs(self.body, self.length)
-        return [(at, record_of(Entry(at, body))) for at, body in zip(self.position.tolist(), bodies, strict=True)]
+        return list(zip(self.position.tolist(), _decoder.decode_lines(self.body.data), strict=True))
 
 
 def batches(lines: Sequence[tuple[int, Record]]) -> Iterator[Sequence[tuple[int, Record]]]:

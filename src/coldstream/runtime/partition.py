@@ -16,9 +16,10 @@ from coldstream.increments import State
 from coldstream.learning import Elsewhere
 from coldstream.recommender import Recommender
 from coldstream.runtime.lines import Lines
-from coldstream.runtime.partitioning import part_of
+from coldstream.runtime.partitioning import own_bounds, part_of
 from coldstream.runtime.records import (
     BoundsChanged,
+    Evicted,
     FeaturesReleased,
     FieldsAdded,
     Interaction,
@@ -72,6 +73,7 @@ class Partition:
 
     def __init__(self, state: State, learner: int, learners: int) -> None:
         self.recommender = Recommender.from_state(*part_of(state, learner, learners))
+        self.recommender.follow_learners(learners)
         self.exchange = self.recommender.exchange(learner, learners)
         self.number = 0
         """Of the last batch that was taken."""
@@ -79,7 +81,7 @@ class Partition:
         """How many events of its own users it has learned."""
         self._lines: list[tuple[int, Record]] = []
         self._done = 0
-        self._events: list[Event] = []
+        self._events: Iterator[tuple[Event, int]] = iter(())
         self._slots: list[int] = []
         self._others: list[Iterator[list[int]]] = []
 
@@ -92,9 +94,10 @@ class Partition:
         if self._done < len(self._lines):
             raise Interrupted(f"batch {self.number} is learned up to line {self._done} only; begin again from a snapshot")
         self.number, self._lines, self._done = number, lines.records(), 0
-        self._events = [record.event() for _, record in self._lines if isinstance(record, Interaction)]
-        self._slots, self._others = [], []
-        return Preceding.of(self.exchange.preceding(self._events) if self.exchange.learners > 1 else [])
+        events = [record.event() for _, record in self._lines if isinstance(record, Interaction)]
+        owners = [owner(event.user, self.exchange.learners) for event in events]
+        self._events, self._slots, self._others = zip(events, owners, strict=True), [], []
+        return Preceding.of(self.exchange.preceding(events, owners) if self.exchange.learners > 1 else [])
 
     def learn(self, upto: int, preceding: Sequence[Preceding]) -> None:
         """Do what the lines of the batch say, as far as one."""
@@ -102,7 +105,7 @@ class Partition:
         events = list[tuple[int, Event | Elsewhere]]()
         for position, record in self._lines[self._done : upto]:
             if isinstance(record, Interaction):
-                events.append((position, self._own_or_elsewhere(record)))
+                events.append((position, self._own_or_elsewhere()))
             else:
                 self._replay(events)
                 self._apply(record)
@@ -120,7 +123,7 @@ class Partition:
                 self._replay(before)
                 self._apply(record)
                 continue
-            line = self._own_or_elsewhere(record)
+            line = self._own_or_elsewhere()
             if isinstance(line, Elsewhere):
                 before.append((position, line))
                 continue
@@ -145,11 +148,11 @@ class Partition:
         if not self._others:
             self._others = [one.lists() for one in preceding]
 
-    def _own_or_elsewhere(self, record: Interaction) -> Event | Elsewhere:
-        event = record.event()
+    def _own_or_elsewhere(self) -> Event | Elsewhere:
+        """The next event of the batch."""
+        event, whose = next(self._events)
         if self.exchange.learners == 1:
             return event
-        whose = owner(event.user, self.exchange.learners)
         before = next(self._others[whose])
         return event if whose == self.exchange.learner else Elsewhere(event, before)
 
@@ -184,8 +187,15 @@ class Partition:
                     recommender.forget_user(record.id)
             case FeaturesReleased():
                 recommender.release_named(record.names)
+            case Evicted():
+                recommender.release_named(record.names)
+                for user in filter(recommender.has_user, record.users):
+                    recommender.forget_user(user)
+                for item in record.items:
+                    recommender.remove_item(item)
             case BoundsChanged():
-                recommender.change_bounds(Bounds.from_document(record.bounds))
+                bounds = Bounds.from_document(record.bounds)
+                recommender.change_bounds(bounds if self.exchange.learners == 1 else own_bounds(bounds))
             case FieldsAdded():
                 recommender.add_fields(fields_by_side(record.fields))
             case SchemaExtended():

@@ -6,9 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coldstream.arrays import Integers
+from coldstream.bounds import Bounds
 from coldstream.exchange import owner
 from coldstream.features.fields import Id
 from coldstream.features.schema import Schema
+from coldstream.features.vocabulary import ITEM_GAP
 from coldstream.increments import State
 from coldstream.model.shapes import Rows
 from coldstream.ragged import joined, joined_texts, parted, parted_texts
@@ -17,7 +19,7 @@ _LAST_UPDATE = ("touched", "sw", "sV")
 
 
 def part_of(state: State, learner: int, learners: int) -> State:
-    """What one of several learners begins with. It has no gaps: what comes next has the same order in all of them."""
+    """What one of several learners begins with. It has no gaps but those that items left: new items fill them everywhere."""
     if learners == 1:
         return state
     document, arrays = state
@@ -32,6 +34,7 @@ def part_of(state: State, learner: int, learners: int) -> State:
     for name in by_column:
         if len(arrays[name]) == len(keeps):
             found[name] = arrays[name][keeps]
+    document = {**document, "bounds": own_bounds(Bounds.from_document(document.get("bounds", {}))).document()}
     for name in _LAST_UPDATE:  # what it was is forgotten at every merge
         found[f"model.{name}"] = arrays[f"model.{name}"][:0]
     found["model.touches"] = np.zeros(1, np.int32)
@@ -41,11 +44,16 @@ def part_of(state: State, learner: int, learners: int) -> State:
     return document, found | _own_users(arrays, learner, learners)
 
 
+def own_bounds(bounds: Bounds) -> Bounds:
+    """The bounds of one of several learners: what has to go it is told, because it does not know all that there is."""
+    return bounds.with_(memory=None, users=None, items=None, expire_users=None)
+
+
 def _kept_columns(
     document: dict[str, Any], arrays: dict[str, NDArray[Any]], learner: int, learners: int
 ) -> NDArray[np.bool_]:
     column_field = arrays["vocabulary.field"]
-    keeps: NDArray[np.bool_] = column_field >= 0
+    keeps: NDArray[np.bool_] = (column_field >= 0) | (column_field == ITEM_GAP)
     names = [field.name for field in Schema.from_document(document["schema"]).user if isinstance(field, Id)]
     if names:
         field = document["fields"].index(f"user.{names[0]}")

@@ -52,6 +52,15 @@ class FeaturesReleased(msgspec.Struct, frozen=True, tag="features-released", tag
     names: tuple[tuple[str, str], ...]
 
 
+class Evicted(msgspec.Struct, frozen=True, tag="evicted", tag_field="kind"):
+    """What had to go at a merge, for learners, who do not know all that there is. No log has such a line."""
+
+    users: tuple[str, ...]
+    items: tuple[str, ...]
+    names: tuple[tuple[str, str], ...]
+    """Fields and values."""
+
+
 class SchemaExtended(msgspec.Struct, frozen=True, tag="schema", tag_field="kind"):
     """More fields were declared."""
 
@@ -141,6 +150,7 @@ Record: TypeAlias = (
     | RuleChanged
     | Merged
     | FeaturesReleased
+    | Evicted
     | SchemaExtended
     | FieldsAdded
     | UserPut

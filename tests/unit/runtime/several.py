@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from coldstream import Categories, Category, Recommender, Schema
+from coldstream import Categories, Category, Id, Recommender, Schema
 from coldstream.runtime.records import Interaction, ItemPut, Record, UserPut
 
-SCHEMA = Schema(user=[Category("city")], item=[Categories("genre")], context=[Category("device")])
+SCHEMA = Schema(user=[Id(), Category("city")], item=[Id(), Categories("genre")], context=[Category("device")])
 
 
 def recommender(**options: object) -> Recommender:

@@ -14,7 +14,7 @@ from coldstream.increments import State
 from coldstream.runtime import merges as module
 from coldstream.runtime.learners import LearnersLost, LocalLearners
 from coldstream.runtime.limits import WriterLimits
-from coldstream.runtime.records import Interaction, Record, UserMerged
+from coldstream.runtime.records import Interaction, ItemPut, ItemRemoved, Record, UserForgotten, UserMerged
 from coldstream.runtime.recovery import RequestedModel, recovered
 from coldstream.runtime.verification import verified
 from coldstream.runtime.writer import Writer
@@ -108,6 +108,19 @@ def test_learners_that_are_lost_while_a_session_is_folded_leave_no_trace(tmp_pat
     assert bits(writer.learner.recommender) == expected
     assert not writer.learner.recommender.has_user("u1")
     assert writer.learner.recommender.events == events == 60
+
+
+@pytest.mark.parametrize("deaths", [[], [3], [5]])
+def test_a_replay_after_things_went_leads_to_the_same_bits(tmp_path: Path, deaths: list[int]) -> None:
+    Mortal.deaths = deaths
+    given = [record for _, record in lines(140)]
+    given[60:60] = [ItemRemoved(item) for item in ("i1", "i2", "i3")]
+    given[90:90] = [UserForgotten("u1"), *(ItemPut(f"new{n}", {"genre": [f"h{n}", "g1"]}) for n in range(6))]
+    given += [Interaction(f"u{n % 9}", f"new{n % 6}", 2_000_000.0 + n) for n in range(80)]
+    writer = written(tmp_path / "data", given, 3)
+    assert writer.failed is None
+    expected, _ = replayed(tmp_path / "data", 3)
+    assert bits(writer.learner.recommender) == expected
 
 
 def test_more_learners_or_none_go_on_with_the_same_log(tmp_path: Path) -> None:

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from several import lines, recommender
+from several import SCHEMA, lines, recommender
 
-from coldstream import Bounds, Recommender
+from coldstream import Category, Recommender, Schema
 from coldstream.errors import Interrupted, InvalidInput
 from coldstream.exchange import owner
 from coldstream.runtime.learners import LocalLearners
@@ -171,11 +171,15 @@ def test_a_batch_is_taken_once_and_none_is_left_out() -> None:
     assert bits(partition.recommender) == before
 
 
-@pytest.mark.parametrize("bounds", [Bounds(items=5), Bounds(users=3), Bounds(memory="4 MiB"), Bounds(expire_users="3d")])
-def test_bounds_that_make_shared_things_go_are_refused(bounds) -> None:
-    with pytest.raises(InvalidInput, match="where several learn"):
-        recommender(bounds=bounds).exchange(0, 2)
-    recommender(bounds=bounds).exchange(0, 1)
+def test_values_that_come_after_some_uses_are_refused_where_each_learner_would_count_its_own() -> None:
+    rare = {
+        "user": Schema(user=[Category("city", admit_after=2)], item=SCHEMA.item),
+        "context": Schema(item=SCHEMA.item, context=[Category("device", admit_after=3)]),
+    }
+    for side, schema in rare.items():
+        with pytest.raises(InvalidInput, match=rf"field '{side}\.\w+' must not have admit_after where several learn"):
+            Recommender(schema).exchange(0, 2)
+        Recommender(schema).exchange(0, 1)
 
 
 def test_changes_of_somebody_are_missing() -> None:

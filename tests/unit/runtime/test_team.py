@@ -6,11 +6,12 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from msgspec import structs
 from several import SCHEMA, lines, recommender
 
-from coldstream import Feedback, Recommender
+from coldstream import Bounds, Categories, Category, Feedback, Id, Recommender, Schema
 from coldstream.errors import StoreUnavailable
 from coldstream.exchange import owner
 from coldstream.increments import State
@@ -145,6 +146,127 @@ def test_kinds_count_for_several_learners_as_for_one(learners: int) -> None:
     counted = [name for name in single.state()[1] if name.startswith("catalogue.") and "column" not in name]
     for name in counted:
         assert (found[0].recommender.state()[1][name] == single.state()[1][name]).all(), name
+
+
+def churning(learners: int) -> tuple[list[tuple[int, Record]], int]:
+    """A log in which things go, and others come that take what these have left; and where a merge is in between."""
+    rng, found = np.random.default_rng(3), [record for _, record in merging(lines(200, items=140), learners, 50)]
+    found += [ItemRemoved(f"i{number}") for number in range(100) if ItemPut in kinds_of(found, f"i{number}")]
+    found += [UserForgotten(f"u{number}") for number in (1, 2, 3)]
+    found.append(Merged(learners))
+    middle = len(found)
+    for number in range(90):
+        genres = [f"g{one}" for one in sorted(rng.choice(40, 3, replace=False).tolist())]
+        found.append(ItemPut(f"new{number}", {"genre": genres}))
+        found.append(Interaction(f"u{rng.integers(12)}", f"new{rng.integers(number + 1)}", 2_000_000.0 + number))
+    found += [Interaction(f"u{rng.integers(12)}", f"new{rng.integers(90)}", 3_000_000.0 + number) for number in range(60)]
+    return list(enumerate([*found, Merged(learners)], 1)), middle
+
+
+def kinds_of(records: list[Record], item: str) -> set[type]:
+    """What was said of an item."""
+    return {type(record) for record in records if getattr(record, "id", None) == item}
+
+
+@pytest.mark.parametrize("learners", [1, 3])
+def test_whoever_begins_again_after_things_went_comes_to_the_same_bits(learners: int) -> None:
+    log, middle = churning(learners)
+    undisturbed, first = learner(), learner()
+    undisturbed.apply_all(log)
+    first.apply_all(log[:middle])
+    again = learner(first.recommender.state())
+    again.learners = learners
+    again.recommender.follow_learners(learners)
+    again.apply_all(log[middle:])
+    assert bits(again.recommender) == bits(undisturbed.recommender)
+    orders = [undisturbed.recommender._shared.catalogue.live().tolist()]
+    assert undisturbed.team is not None
+    for partition in undisturbed.team._learners.partitions:  # type: ignore[attr-defined]
+        orders.append(partition.recommender._shared.catalogue.live().tolist())
+    assert all(order == orders[0] for order in orders)
+    assert orders[0] != sorted(orders[0])
+
+
+BOUNDED: list[tuple[Bounds, Schema]] = [
+    (Bounds(users=6), SCHEMA),
+    (Bounds(items=7), SCHEMA),
+    (Bounds(expire_users=40), SCHEMA),
+    (Bounds(users=7, items=8, expire_users=64), SCHEMA),
+    (Bounds(), replace(SCHEMA, context=[Category("device", most=2, expire=30)], item=[Id(), Categories("genre", most=2)])),
+    (Bounds(memory="1 MiB"), SCHEMA),
+]
+
+
+def crowded(bounds: Bounds) -> list[tuple[int, Record]]:
+    """Lines of as many as a bound is too narrow for."""
+    return lines(450, users=600, items=600) if bounds.memory else lines(180, users=14, items=14)
+
+
+def bounded(bounds: Bounds, schema: Schema, hire: Callable[[State, int], LocalLearners] | None) -> Learner:
+    own = Learner(schema, Recommender(schema, seed=5, bounds=bounds, factors=8, negatives=5), LiveEvaluation(), 0)
+    own.hire = hire
+    return own
+
+
+def known(one: Recommender) -> set[tuple[str, str]]:
+    """All features that have a column."""
+    vocabulary = one._shared.encoder.vocabulary
+    return {owner for column in range(len(vocabulary)) if (owner := vocabulary.owner_or_none(column)) is not None}
+
+
+@pytest.mark.parametrize(("bounds", "schema"), BOUNDED)
+def test_what_has_to_go_goes_everywhere_at_the_merge(bounds: Bounds, schema: Schema) -> None:
+    log = merging(crowded(bounds), 3, 20)
+    front = bounded(bounds, schema, LocalLearners)
+    for position, record in log:
+        front.apply(position, record)
+        if not isinstance(record, Merged) or front.team is None:
+            continue
+        size, one = front.recommender.size, front.recommender
+        assert size.users <= (bounds.users or 999)
+        assert size.items <= (bounds.items or 999)
+        front.team._flush()
+        parts = [partition.recommender for partition in front.team._learners.partitions]  # type: ignore[attr-defined]
+        assert sorted(user for part in parts for user in part.users()) == sorted(one.users())
+        shared = {name for name in known(one) if name[0] != "user.id"}
+        for part in parts:
+            assert sorted(part.items()) == sorted(one.items())
+            own = {name for name in known(part) if name[0] != "user.id"}
+            assert own <= shared
+            assert {name for name in own if name[0].startswith("item.")} == {
+                name for name in shared if name[0].startswith("item.")
+            }
+    assert front.recommender.memory.gone
+    here = bounded(bounds, schema, None)
+    here.apply_all(log)
+    assert bits(here.recommender) == bits(front.recommender)
+
+
+@pytest.mark.parametrize(("bounds", "schema"), BOUNDED[:-1])
+def test_what_goes_is_what_goes_in_a_single_process(bounds: Bounds, schema: Schema) -> None:
+    """Where learners merge behind every line, so that what has to go goes at the same moments."""
+    log = merging(lines(150), 3, 1)
+    several, single = bounded(bounds, schema, LocalLearners), bounded(bounds, schema, None)
+    several.apply_all(log)
+    single.apply_all([(position, record) for position, record in log if not isinstance(record, Merged)])
+    assert known(several.recommender) == known(single.recommender)
+    assert list(several.recommender.users()) == list(single.recommender.users())
+    assert list(several.recommender.items()) == list(single.recommender.items())
+    assert several.recommender.memory.gone == single.recommender.memory.gone != {}
+
+
+@pytest.mark.parametrize(("bounds", "schema"), BOUNDED)
+def test_whoever_begins_again_within_bounds_comes_to_the_same_bits(bounds: Bounds, schema: Schema) -> None:
+    log = merging(crowded(bounds), 3, 20)
+    middle = [at for at, (_, record) in enumerate(log) if isinstance(record, Merged)][4] + 1
+    undisturbed, first = bounded(bounds, schema, LocalLearners), bounded(bounds, schema, LocalLearners)
+    undisturbed.apply_all(log)
+    first.apply_all(log[:middle])
+    again = Learner(schema, Recommender.from_state(*first.recommender.state()), LiveEvaluation(), 0)
+    again.learners = 3
+    again.recommender.follow_learners(3)
+    again.apply_all(log[middle:])
+    assert bits(again.recommender) == bits(undisturbed.recommender)
 
 
 def test_another_number_of_learners_goes_on_from_the_merge() -> None:

@@ -12,7 +12,7 @@ from time import monotonic
 from types import ModuleType
 from typing import Any
 
-from coldstream.engines.ray.session import ONE_THREAD, about, check_same, node_address
+from coldstream.engines.ray.session import ONE_THREAD, about, check_nodes, check_same, node_address
 from coldstream.errors import Interrupted
 from coldstream.exchange import Changes
 from coldstream.increments import State
@@ -91,8 +91,10 @@ class RayLearners:
             told = self._got([actor.about.remote() for actor in self.actors], LONGEST_START)
             for one in told:
                 check_same(one["node"], one)
-        except BaseException:
+        except BaseException as error:
             self.close()
+            if _could_not_begin(error):  # as where a node has another release
+                check_nodes(ray)
             raise
         self.places = [(one["node"], one["pid"]) for one in told]
         """Where each is: the address of its node, and its process there."""
@@ -150,6 +152,11 @@ class RayLearners:
             raise LearnersLost(f"learners did not answer within {seconds:g} s") from error
         except errors.RayError as error:
             raise LearnersLost(_worded(error)) from error
+
+
+def _could_not_begin(error: BaseException) -> bool:
+    """Whether learners failed by themselves, and were not lost with a process or a machine."""
+    return "creation task" in str(error) if isinstance(error, LearnersLost) else isinstance(error, Exception)
 
 
 def _worded(error: BaseException) -> str:

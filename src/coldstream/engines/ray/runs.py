@@ -6,7 +6,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from coldstream.engines.ray.learners import RayLearners
-from coldstream.engines.ray.session import ONE_THREAD, about, check_same, node_address
+from coldstream.engines.ray.session import ONE_THREAD, about, check_nodes, check_same, node_address
 from coldstream.engines.runs import RunWithLearners
 from coldstream.evaluation.prequential import unwatched
 from coldstream.evaluation.runs import Job, stream_of
@@ -62,7 +62,10 @@ def _got(ray: ModuleType, ref: Any, killed: Callable[[str], Outcome]) -> Outcome
     try:
         outcome, there, node = ray.get(ref, timeout=LOOK_EVERY)
     except ray.exceptions.RayTaskError as error:
-        raise error.as_instanceof_cause() from error
+        cause = error.as_instanceof_cause()
+        if isinstance(cause, ImportError | AttributeError | RuntimeError):  # as where a node has another release
+            check_nodes(ray)
+        raise cause from error
     except ray.exceptions.RayError as error:
         return killed(f"a trial was lost {1 + RETRIES} times on the cluster ({' '.join(str(error).split())[:200]})")
     check_same(node, there)

@@ -2,10 +2,12 @@
 
 import logging
 import os
+import re
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from pkgutil import resolve_name
 from types import ModuleType
 from typing import Any
 
@@ -27,6 +29,12 @@ SETTINGS = {
 
 REACHED_WITHIN = 5.0
 """Seconds."""
+
+ASKED_FOR = 30.0
+"""Seconds that a node gets to say which release it has."""
+
+_VERSIONS = re.compile(r"Ray: (\S+)\s+Python: (\S+)")
+"""How Ray words what the cluster has, and what this process has."""
 
 TRIES = 3
 """Of starting a cluster here: on a busy machine one part of Ray may give up on another."""
@@ -73,17 +81,24 @@ def _connect(ray: ModuleType, address: str | None, cpus: int) -> None:
             return
         except ConnectionError as error:
             raise _no_cluster(address, error) from error
-        except RuntimeError as error:
-            message = f"address {address!r}: the cluster and this process do not fit together ({_first_line(error)})"
-            raise EngineUnavailable(f"{message}; use the same versions of Ray and Python everywhere") from error
         except ValueError as error:
             message = f"address must be HOST:PORT or auto, got {address!r}"
             raise EngineUnavailable(f"{message} ({_first_line(error)}); leave it out for a cluster here") from error
         except Exception as error:  # Ray has no class of its own for what keeps it from starting
             ray.shutdown()
+            _refuse_other_versions(address, error)
             if attempt + 1 == TRIES:
                 message = f"Ray could not be started in {TRIES} tries ({_first_line(error)})"
                 raise EngineUnavailable(f"{message}; is the machine too busy, or its memory full?") from error
+
+
+def _refuse_other_versions(address: str | None, error: Exception) -> None:
+    """Say what Ray says where versions differ, shorter: both versions of both."""
+    versions = _VERSIONS.findall(str(error))
+    if isinstance(error, RuntimeError) and len(versions) == 2:
+        there, here = (f"Ray {of_ray} and Python {of_python}" for of_ray, of_python in versions)
+        message = f"address {address!r}: the cluster and this process do not fit together, {there} there and {here} here"
+        raise EngineUnavailable(f"{message}; use the same versions of Ray and Python everywhere") from error
 
 
 def _check_reachable(address: str) -> None:
@@ -123,9 +138,37 @@ def check_same(node: str, there: dict[str, Any]) -> None:
             raise EngineUnavailable(f"{message}; install the same release of coldstream on every node")
 
 
+def check_nodes(ray: ModuleType) -> None:
+    """Refuse a cluster with nodes that have another release of coldstream, or none. It takes seconds.
+
+    What is asked there is of the standard library: another release may have nothing of what this one would ask.
+    """
+    affinity = import_module("ray.util.scheduling_strategies").NodeAffinitySchedulingStrategy
+    task = ray.remote(num_cpus=0, max_retries=0)(resolve_name)
+    able = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
+    on_node = [task.options(scheduling_strategy=affinity(node["NodeID"], soft=False)) for node in able]
+    asked = [one.remote("coldstream:__version__") for one in on_node]
+    for node, ref in zip(able, asked, strict=True):
+        address = node["NodeManagerAddress"]
+        try:
+            there = ray.get(ref, timeout=ASKED_FOR)
+        except ray.exceptions.RayTaskError as error:
+            if isinstance(error.as_instanceof_cause(), ImportError):
+                message = f"coldstream is {__version__} here, and cannot be loaded on node {address} ({_last_line(error)})"
+                raise EngineUnavailable(f"{message}; install the same release of coldstream on every node") from error
+        except ray.exceptions.RayError:  # it does not answer: versions are not what is wrong with it
+            continue
+        else:
+            check_same(address, {**about(), "coldstream": there})
+
+
 def node_address(ray: ModuleType) -> str:
     """The address of the node that this process is on."""
     return str(ray.util.get_node_ip_address())
+
+
+def _last_line(error: BaseException) -> str:
+    return str(error).strip().splitlines()[-1][:200]
 
 
 def _first_line(error: BaseException) -> str:
