@@ -236,7 +236,8 @@ class _Pending:
         """One more of a user who is not known here, after these items: it is counted. The slot of its item."""
         shared, effect = self._shared, self._shared.effect_of(event)
         comes, clock = self._begin(event, position)
-        slot = shared.admit_item(event, clock)
+        new = comes or event.context
+        slot = shared.admit_item(event, clock) if new else shared.catalogue.slot(event.item)
         self._append(0, slot, clock, event.time, effect, recent, False)
         self._passed_over.append([])
         self._seen_by.append(NOBODY)
@@ -244,7 +245,8 @@ class _Pending:
         if comes:
             self.learn()
             shared.catalogue.settle()
-        shared.encoder.vocabulary.commit()
+        if new:
+            shared.encoder.vocabulary.commit()
         return slot
 
     def _begin(self, event: Event, position: int) -> tuple[bool, Clock]:

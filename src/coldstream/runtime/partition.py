@@ -12,6 +12,7 @@ from coldstream.errors import Diverged, Interrupted
 from coldstream.events.event import Event
 from coldstream.exchange import Changes, owner
 from coldstream.features.schema import Schema, fields_by_side
+from coldstream.garbage import collection_paused
 from coldstream.increments import State
 from coldstream.learning import Elsewhere
 from coldstream.recommender import Recommender
@@ -93,11 +94,12 @@ class Partition:
             raise Interrupted(f"batch {number} does not follow batch {self.number}; begin again from a snapshot")
         if self._done < len(self._lines):
             raise Interrupted(f"batch {self.number} is learned up to line {self._done} only; begin again from a snapshot")
-        self.number, self._lines, self._done = number, lines.records(), 0
-        events = [record.event() for _, record in self._lines if isinstance(record, Interaction)]
-        owners = [owner(event.user, self.exchange.learners) for event in events]
-        self._events, self._slots, self._others = zip(events, owners, strict=True), [], []
-        return Preceding.of(self.exchange.preceding(events, owners) if self.exchange.learners > 1 else [])
+        with collection_paused():
+            self.number, self._lines, self._done = number, lines.records(), 0
+            events = [record.event() for _, record in self._lines if isinstance(record, Interaction)]
+            owners = [owner(event.user, self.exchange.learners) for event in events]
+            self._events, self._slots, self._others = zip(events, owners, strict=True), [], []
+            return Preceding.of(self.exchange.preceding(events, owners) if self.exchange.learners > 1 else [])
 
     def learn(self, upto: int, preceding: Sequence[Preceding]) -> None:
         """Do what the lines of the batch say, as far as one."""
