@@ -227,7 +227,7 @@ def draw(path: Path, rows: Sequence[Row], twin: Sequence[Row]) -> None:
         strict=True,
     ):
         for label, dash, shown in (("within the budget", "-", rows), ("without bounds", ":", twin)):
-            for name in names:
+            for name in (own for own in names if shown and not math.isnan(getattr(shown[0], own))):
                 text = label if len(names) == 1 else f"{name}, {label}"
                 axes.plot([row.events for row in shown], [getattr(row, name) for row in shown], dash, label=text)
         axes.set_title(title, loc="left", fontsize=10)
