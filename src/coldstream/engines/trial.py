@@ -6,14 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coldstream.errors import InvalidInput, shown
 from coldstream.evaluation.model import Model
 from coldstream.evaluation.prequential import Arrivals, Trial, check_trial, split, train
 from coldstream.events.event import Event
 from coldstream.events.stream import Stream
-from coldstream.features.schema import SIDES
 from coldstream.increments import State
-from coldstream.recommender import Recommender
 from coldstream.runtime.learners import Learners
 from coldstream.runtime.lines import Lines
 from coldstream.runtime.partition import Tested
@@ -48,8 +45,6 @@ def run_trial(
     train_ns = train(model, stream.events, arrivals)
     learners = begin(model.recommender.state())
     try:
-        if learners.count > 1:
-            _refuse_bounds(model.recommender)
         for batch in arrivals.batches(stream.events[learned:first], merge_every):
             learners.take(batch.lines)
             for upto, _ in batch.steps:
@@ -65,19 +60,6 @@ def run_trial(
     finally:
         learners.close()
     return _trial(first, found, arrivals, train_ns)
-
-
-def _refuse_bounds(recommender: Recommender) -> None:
-    """Refuse what makes things go: nobody is there who knows all of them, and could tell learners."""
-    bounds, fields = recommender.bounds, [(side, one) for side in SIDES for one in getattr(recommender.schema, side)]
-    given = {name: getattr(bounds, name) for name in ("memory", "items", "users", "expire_users")}
-    given |= {
-        f"{name} of {side}.{one.name}": getattr(one, name, None) for side, one in fields for name in ("most", "expire")
-    }
-    for name, value in given.items():
-        if value is not None:
-            message = f"{name} must not be bounded in a trial with several learners, got {shown(value)}"
-            raise InvalidInput(f"{message}; leave the bound out, or try it with one")
 
 
 class _Lines(Arrivals):
