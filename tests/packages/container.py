@@ -14,7 +14,7 @@ from pathlib import Path
 
 from containerfile import Image, Run, read
 from debian_root import Container, DebianRoot
-from environments import ROOT, say
+from environments import ROOT, processor_seconds, say
 
 DEPLOY = ROOT / "deploy" / "container"
 PATIENCE = 120.0
@@ -41,7 +41,8 @@ def try_container(folder: Path) -> None:
     arguments = ["--config", "/etc/coldstream/serve.toml"]
     with Container(root, image, arguments, {"/data": data}, config, folder / "said") as container:
         container.wait_until_healthy(PATIENCE)
-        say(f"  its health check is content after {time.perf_counter() - start:.1f} s")
+        seconds, processor = time.perf_counter() - start, processor_seconds(container.pid)
+        say(f"  its health check is content after {seconds:.1f} s, {processor:.1f} s of processor time")
         _check_rights(container, image)
         _ask(container, image, "/items", [{"id": "m50"}, {"id": "m51"}], key)
         _ask(container, image, "/events", {"user": "u1", "item": "m50"}, key)

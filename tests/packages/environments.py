@@ -47,3 +47,9 @@ def bare(python: Path, *arguments: str, **more: str) -> "subprocess.CompletedPro
     return subprocess.run(
         [python, *arguments], env=clean(**more), cwd=python.parent, capture_output=True, text=True, check=False
     )
+
+
+def processor_seconds(process: int) -> float:
+    """Seconds of processor time that all threads of a process have had."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -5,7 +5,6 @@ be busy, so what is asked for is time of the processor; how long it took by the 
 """
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -15,7 +14,7 @@ import urllib.request
 from pathlib import Path
 from typing import NamedTuple
 
-from environments import ROOT, bare, clean, say
+from environments import ROOT, bare, clean, processor_seconds, say
 
 BASELINE = "x86-64-v3"
 FIRST_START = 5.0
@@ -72,8 +71,7 @@ def started(python: Path, data: Path, **variables: str) -> Start:
             _post(f"{address}/items", [{"id": "m50", "attributes": {"genre": ["Sci-Fi"]}}, {"id": "m51"}])
             assert len(_post(f"{address}/recommend", {"user": "u1"})["items"]) == 2
             answered = time.perf_counter() - begun
-            fields = Path(f"/proc/{server.pid}/stat").read_text().rpartition(")")[2].split()
-            processor = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+            processor = processor_seconds(server.pid)
         finally:
             server.terminate()
             server.stderr.read()  # type: ignore[union-attr]
