@@ -66,8 +66,8 @@ def error(stream: list[tuple[dict[str, str], float]]) -> None:
         print(f"  RMSE of {len(stream):,} ratings, {name}: {math.sqrt(squares / len(stream)):.4f}")
 
 
-def frames(rows: int = 1_000_000, rounds: int = 2) -> None:
-    """Events made of a frame, against those made of arrays; and both learned, all of them."""
+def frames(rows: int = 1_000_000, rounds: int = 1) -> None:
+    """Events made of a frame, against those made of arrays; and both learned, all of them, which takes minutes."""
     rng = np.random.default_rng(0)
     users = np.array([f"u{n}" for n in range(5000)])[rng.integers(0, 5000, rows)]
     items = np.array([f"i{n}" for n in range(2000)])[rng.integers(0, 2000, rows)]
