@@ -4,6 +4,7 @@ What a client sends is not believed: a message is bounded before it is read, com
 of them may be gigabytes, and every array is validated before anything looks into it.
 """
 
+import asyncio
 import struct
 from collections.abc import AsyncIterator, Iterator
 from http import HTTPStatus
@@ -19,6 +20,8 @@ ARROW = b"application/vnd.apache.arrow.stream"
 
 MOST_ROWS = 100_000
 """Rows of a record batch."""
+MOST_READ_AGAIN = 20
+"""How many times the bytes that came may be read."""
 LONGEST_VALUE = 2**16
 """Bytes of a value that many rows may share."""
 TOGETHER = 100
@@ -47,8 +50,9 @@ async def arrow_lines(receive: Receive, longest: int, shape: RowShape) -> AsyncI
     except ImportError as error:
         needed = f"an Arrow stream needs pyarrow, which cannot be loaded ({error}); send application/x-ndjson"
         raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"{needed}, or install 'coldstream[evaluation]' there") from error
-    before, dictionaries, number = b"", b"", 0
+    before, dictionaries, number, received, read = b"", b"", 0, 0, 0
     async for kind, message in _messages(receive, longest):
+        received += len(message)
         if kind == _SCHEMA:
             before = message
         elif kind == _DICTIONARY:
@@ -56,7 +60,13 @@ async def arrow_lines(receive: Receive, longest: int, shape: RowShape) -> AsyncI
             if len(dictionaries) > longest:
                 raise _too_long("all dictionaries together", longest)
         elif kind == _BATCH:
-            for row in _rows(before + dictionaries + message + _END):
+            stream = before + dictionaries + message + _END
+            read += len(stream)
+            if read > MOST_READ_AGAIN * received + longest:  # dictionaries are read with every batch
+                said = "record batches must not be small beside their dictionaries; send larger ones, or plain texts"
+                raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, said, "$", {"Connection": "close"})
+            batch = await asyncio.to_thread(_batch, stream)  # whoever else asks need not wait for it
+            for row in _rows(batch):
                 number += 1
                 yield number, msgspec.json.encode(_record(row, shape), enc_hook=str)
 
@@ -164,8 +174,13 @@ def _at(buffer: bytes, place: int, form: str) -> int:
 # Rows
 
 
-def _rows(stream: bytes) -> Iterator[dict[str, Any]]:
-    """The rows of a stream of one record batch."""
+def _rows(batch: Any) -> Iterator[dict[str, Any]]:
+    for first in range(0, batch.num_rows, TOGETHER):
+        yield from batch.slice(first, TOGETHER).to_pylist()
+
+
+def _batch(stream: bytes) -> Any:
+    """The record batch of a stream of one, all of it validated."""
     pa = _pyarrow()
     try:
         with pa.ipc.open_stream(pa.py_buffer(stream)) as reader:
@@ -185,8 +200,7 @@ def _rows(stream: bytes) -> Iterator[dict[str, Any]]:
                 raise _no_arrow(f"column {field.name!r} has a value of more than {LONGEST_VALUE} bytes")
     except (pa.ArrowException, OSError, ValueError, TypeError, StopIteration, OverflowError) as error:
         raise _no_arrow(str(error).partition("\n")[0][:200]) from error
-    for first in range(0, batch.num_rows, TOGETHER):
-        yield from batch.slice(first, TOGETHER).to_pylist()
+    return batch
 
 
 def _pyarrow() -> Any:

@@ -59,6 +59,7 @@ class Impressions:
         self._thread = ThreadPoolExecutor(1, "shown")
         self._task: asyncio.Task[None] | None = None
         self._works = True
+        self._erased: set[str] = set()  # lately: another process may keep a list of theirs a moment later
 
     # What is shown
 
@@ -143,7 +144,11 @@ class Impressions:
     # People
 
     async def erase(self, users: Collection[str]) -> None:
-        """Erase the lists of users."""
+        """Erase the lists of users, now and once more within a minute."""
+        await self._erase(users)
+        self._erased |= set(users)
+
+    async def _erase(self, users: Collection[str]) -> None:
         for user in users:
             self._lists.erase(user)
         self._waiting.lists = [one for one in self._waiting.lists if one.user not in users]
@@ -189,6 +194,8 @@ class Impressions:
                     await self.erase(leaving - erased)
                 erased = leaving
                 if time() - expired >= EXPIRE_EVERY:
+                    again, self._erased = self._erased, set()
+                    await self._erase(again)
                     await self._in_store(lambda: store.expire(time() - self._retain))
                     expired = time()
             except StoreUnavailable as error:

@@ -99,6 +99,15 @@ def test_what_cannot_be_taken_is_refused_and_changes_nothing(api: Api, body: byt
     assert api.service.learner.position == position
 
 
+def test_many_small_batches_do_not_read_a_large_dictionary_again_and_again(api: Api) -> None:
+    words = pa.array([f"a rather long word {n}" for n in range(2000)])
+    column = pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()), words)
+    one = pa.RecordBatch.from_arrays([column, pa.array(["i1"])], ["user", "item"])
+    assert sent(api, "/events", stream(*[one] * 3)).json["taken"] == 3
+    answer = sent(api, "/events", stream(*[one] * 600))
+    assert (answer.status, "small beside their dictionaries" in answer.json["detail"]) == (413, True)
+
+
 def test_nothing_at_all_is_no_row(api: Api) -> None:
     assert sent(api, "/events", b"").json["lines"] == 0
     assert sent(api, "/recommend", b"").status == 415

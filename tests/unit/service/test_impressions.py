@@ -246,6 +246,27 @@ class Slow(SqliteShown):
         super().erase(users)
 
 
+def test_a_list_that_another_process_keeps_after_an_erasure_goes_a_minute_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        monkeypatch.setattr(module, "EXPIRE_EVERY", 0.2)
+        monkeypatch.setattr(module, "KEEP_EVERY", 0.05)
+        own, late = Impressions(SqliteShown(tmp_path), retain=1e9), SqliteShown(tmp_path)
+        own.start(lambda: ())
+        await own.erase(["ann"])
+        late.keep([ShownList("late", "ann", 1e9, ("a",)), ShownList("bob's", "bob", 1e9, ("a",))])
+        for _ in range(100):
+            await asyncio.sleep(0.05)
+            if not late.find(["late"]):
+                break
+        assert list(late.find(["late", "bob's"])) == ["bob's"]
+        await own.stop()
+        late.close()
+
+    asyncio.run(run())
+
+
 def test_what_was_taken_is_told_after_what_was_shown_and_nothing_after_an_erasure(tmp_path: Path) -> None:
     async def run() -> None:
         done: list[str] = []
