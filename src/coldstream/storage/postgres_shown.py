@@ -6,16 +6,7 @@ from psycopg import Connection
 
 from coldstream.storage.postgres_epoch import let_nothing_hang
 from coldstream.storage.postgres_session import Session, vacuum_in_steps
-from coldstream.storage.shown import (
-    PositionCount,
-    ShownList,
-    Take,
-    day_of,
-    packed,
-    shown_counts,
-    taken_counts,
-    unpacked,
-)
+from coldstream.storage.shown import PositionCount, ShownList, Take, day_of, list_of, row_of, shown_counts, taken_counts
 
 PAGE = 1000
 """Lists that are read at once."""
@@ -52,14 +43,7 @@ class PostgresShown:
             pass
 
     def keep(self, lists: Sequence[ShownList], /) -> None:
-        columns = (
-            [one.name.encode() for one in lists],
-            [None if one.user is None else one.user.encode() for one in lists],
-            [one.time for one in lists],
-            [packed(one.items) for one in lists],
-            [one.first for one in lists],
-            [bytes(sorted(one.taken)) for one in lists],
-        )
+        columns = [list(column) for column in zip(*map(row_of, lists), strict=True)]
         types = "%b::bytea[], %b::bytea[], %b::double precision[], %b::bytea[], %b::integer[], %b::bytea[]"
         with self._session.connection() as connection, connection.transaction():
             query = f"INSERT INTO coldstream_shown ({_COLUMNS}) SELECT * FROM unnest({types}) ON CONFLICT DO NOTHING"  # noqa: S608
@@ -78,7 +62,7 @@ class PostgresShown:
         query = f"SELECT {_COLUMNS} FROM coldstream_shown WHERE name = ANY (%b::bytea[])"  # noqa: S608
         with self._session.connection() as connection:
             rows = connection.execute(query, ([name.encode() for name in names],), binary=True).fetchall()
-        return {one.name: one for one in map(_list, rows)}
+        return {one.name: one for one in map(list_of, rows)}
 
     def counts(self) -> list[PositionCount]:
         query = (
@@ -133,7 +117,7 @@ def _read(session: Session) -> Iterator[ShownList]:
             rows = connection.execute(query, (last,), binary=True).fetchall()
         if not rows:
             return
-        yield from (_list(row[1:]) for row in rows)
+        yield from (list_of(row[1:]) for row in rows)
         last = rows[-1][0]
 
 
@@ -152,9 +136,3 @@ def _begin(connection: Connection) -> None:
 def _count(connection: Connection, rows: list[tuple[int, int, int, int]]) -> None:
     if rows:
         connection.execute(_COUNT, tuple(map(list, zip(*rows, strict=True))))
-
-
-def _list(row: tuple[bytes, bytes | None, float, bytes, int, bytes]) -> ShownList:
-    name, person, time, items, first, taken = row
-    user = None if person is None else person.decode()
-    return ShownList(name.decode(), user, time, unpacked(items), first, frozenset(taken))

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
@@ -95,14 +95,21 @@ def taken_counts(takes: Iterable[Take]) -> list[tuple[int, int, int, int]]:
     return [(*place, 0, count) for place, count in sorted(counts.items())]
 
 
-def packed(items: Sequence[str]) -> bytes:
-    """Ids in one piece."""
-    return msgspec.msgpack.encode(items)
+Row: TypeAlias = tuple[bytes, bytes | None, float, bytes, int, bytes]
+"""A list as databases keep it: its name, whose it is, when, its items in one piece, the first of them, what was taken."""
 
 
-def unpacked(piece: bytes) -> tuple[str, ...]:
-    """The inverse of `packed`."""
-    return _decode(piece)
+def row_of(one: ShownList) -> Row:
+    """A list as a row. Names are bytes of UTF-8, because a text in PostgreSQL cannot hold every character."""
+    person = None if one.user is None else one.user.encode()
+    return one.name.encode(), person, one.time, msgspec.msgpack.encode(one.items), one.first, bytes(sorted(one.taken))
+
+
+def list_of(row: Row) -> ShownList:
+    """The inverse of `row_of`."""
+    name, person, time, items, first, taken = row
+    user = None if person is None else person.decode()
+    return ShownList(name.decode(), user, time, _decode(items), first, frozenset(taken))
 
 
 _decode = msgspec.msgpack.Decoder(tuple[str, ...]).decode

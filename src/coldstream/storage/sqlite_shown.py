@@ -7,16 +7,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from coldstream.storage.disk import make_folder, reported
-from coldstream.storage.shown import (
-    PositionCount,
-    ShownList,
-    Take,
-    day_of,
-    packed,
-    shown_counts,
-    taken_counts,
-    unpacked,
-)
+from coldstream.storage.shown import PositionCount, ShownList, Take, day_of, list_of, row_of, shown_counts, taken_counts
 
 DATABASE = "shown.sqlite"
 
@@ -61,12 +52,8 @@ class SqliteShown:
                 raise
 
     def keep(self, lists: Sequence[ShownList], /) -> None:
-        rows = [
-            (one.name.encode(), _bytes(one.user), one.time, packed(one.items), one.first, bytes(sorted(one.taken)))
-            for one in lists
-        ]
         with self._transaction() as connection:
-            connection.executemany(f"INSERT OR IGNORE INTO shown ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)", rows)  # noqa: S608
+            connection.executemany(f"INSERT OR IGNORE INTO shown ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)", map(row_of, lists))  # noqa: S608
             connection.executemany(_COUNT, shown_counts(lists))
 
     def take(self, takes: Sequence[Take], /) -> None:
@@ -81,7 +68,7 @@ class SqliteShown:
         with reported(self._folder, DATABASE):
             query = f"SELECT {_COLUMNS} FROM shown WHERE name = ?"  # noqa: S608
             rows = [row for name in names for row in self._connection.execute(query, (name.encode(),))]
-        return {one.name: one for one in map(_list, rows)}
+        return {one.name: one for one in map(list_of, rows)}
 
     def counts(self) -> list[PositionCount]:
         query = "SELECT position, sum(shown), sum(taken) FROM count GROUP BY position ORDER BY position"
@@ -137,15 +124,5 @@ def _read(connection: sqlite3.Connection, folder: Path) -> Iterator[ShownList]:
             rows = connection.execute(query, (last,)).fetchall()
         if not rows:
             return
-        yield from (_list(row[1:]) for row in rows)
+        yield from (list_of(row[1:]) for row in rows)
         last = rows[-1][0]
-
-
-def _list(row: tuple[bytes, bytes | None, float, bytes, int, bytes]) -> ShownList:
-    name, person, time, items, first, taken = row
-    user = None if person is None else person.decode()
-    return ShownList(name.decode(), user, time, unpacked(items), first, frozenset(taken))
-
-
-def _bytes(user: str | None) -> bytes | None:
-    return None if user is None else user.encode()
