@@ -67,8 +67,30 @@ def grown(array: NDArray[Any], rows: int, fill: float = 0) -> NDArray[Any]:
     capacity = len(array)
     if rows <= capacity:
         return array
-    shape = (max(rows, 2 * capacity, 16), *array.shape[1:])
+    shape = (_doubled(capacity, rows), *array.shape[1:])
     # Pages of a fresh zeroed block cost no memory until they are written.
     larger = np.zeros(shape, array.dtype) if fill == 0 else np.full(shape, fill, array.dtype)
     larger[:capacity] = array
     return larger
+
+
+def grown_up_to(most: int, array: NDArray[Any], rows: int) -> NDArray[Any]:
+    """The same of zeros, where there will be `most` rows at most: it is copied while it is small, and then has room for all.
+
+    Room that is not used costs addresses, and no memory. Where not even those are to be had, it grows as others do.
+    """
+    larger = _doubled(len(array), rows)
+    if rows <= len(array) or not FEW_ROWS < larger < most:
+        return grown(array, rows)
+    try:
+        return grown(array, most)
+    except MemoryError:
+        return grown(array, rows)
+
+
+FEW_ROWS = 4096
+"""Rows that are copied before anybody notices."""
+
+
+def _doubled(capacity: int, rows: int) -> int:
+    return max(rows, 2 * capacity, 16)

@@ -23,7 +23,6 @@ from coldstream.events.event import Event
 from coldstream.merging import merge_rows, merged_penalties, merged_surprise
 from coldstream.model.compiled import unchecked_entry
 from coldstream.model.keyed_random import fill_normal, keys_of
-from coldstream.model.shapes import Rows
 from coldstream.ragged import joined_texts, texts
 from coldstream.shared_model import SharedModel
 from coldstream.user_states import UserStates
@@ -261,7 +260,7 @@ class Exchange:
             if parameters.optimizer.factored[field]:
                 keys = keys_of(machine.seed, vocabulary.fields[field], [str(based[column]) for column in group])
                 deviation = machine.hyperparameters.initial_deviation
-                _fill_normal(np.array(keys, np.uint64), deviation, at, self._base["V"])
+                _fill_normal(keys, deviation, at, self._base["V"])
 
     @property
     def _regularization(self) -> int:
@@ -313,8 +312,7 @@ def forget_last_update(shared: SharedModel) -> None:
 
 
 def _exchanged(shared: SharedModel) -> list[str]:
-    rows = shared.machine.parameters.rows
-    return [name for name in Rows._fields if name not in ("field", STAMP) and len(getattr(rows, name)) == len(rows.w)]
+    return [name for name in shared.machine.parameters.used if name not in ("field", STAMP)]
 
 
 def _columns_of(shared: SharedModel, changes: Changes, peer: _Peer, clock: Clock) -> Integers:

@@ -106,6 +106,17 @@ class Inspection:
         self._shared, self._users, self._events = shared, users, events
         self._vocabulary = shared.encoder.vocabulary
 
+    # Memory
+
+    @property
+    def rows(self) -> int:
+        """How many rows of parameters are in use, gaps included."""
+        return self._shared.machine.parameters.columns
+
+    def rows_to_come(self, first: int, last: int) -> list[NDArray[Any]]:
+        """The memory of rows behind those in use, as far as it is reserved, for whoever sees to it that it is there."""
+        return self._shared.machine.parameters.reserved(first, last)
+
     # Pages
 
     def features(self, search: str, limit: int, after: int = 0, field: str | None = None) -> Found:

@@ -77,6 +77,7 @@ class SharedModel:
         self.waits_for_merge = False
         """Whether what has to go stays until learners merge: where there are several, all let it go at one moment."""
         self.machine = FactorizationMachine(hyperparameters, seed, vocabulary)
+        self._expect_columns(bounds)
         self.machine.parameters.grow(0, len(vocabulary.fields))
         self._tell_linear_fields()
         derived = self.encoder.derived_features
@@ -238,6 +239,7 @@ class SharedModel:
         tracked = self._tracked_half_lives()
         counted, half_life = self.may_lose_items, self._item_half_life
         self.admissions.bounds = bounds
+        self._expect_columns(bounds)
         if counted:
             self.item_usage.rescale(np.sort(self.catalogue.live()), clock, half_life, self._item_half_life)
         else:
@@ -315,7 +317,8 @@ class SharedModel:
 
     def checkpoint_bounds(self) -> Callable[[], None]:
         """What gives back all that bounds have to do with as it is now, but for the vocabulary and the parameters."""
-        undo_admissions, usage, gone = self.admissions.checkpoint(), self.usage.copy(), self.gone.copy()
+        undo_admissions, gone = self.admissions.checkpoint(), self.gone.copy()
+        usage = self.usage.copy(len(self.encoder.vocabulary))
         undo_unheld, pairs = self.catalogue.checkpoint_unheld(), self.pairs
 
         def undo() -> None:
@@ -421,6 +424,11 @@ class SharedModel:
         if started:
             new = np.array(started, np.int32)
             self.usage.start(new, clock, self.admissions.half_lives[self.machine.parameters.rows.field[new]])
+
+    def _expect_columns(self, bounds: Bounds) -> None:
+        """Say how many columns a budget has room for: nothing has to be copied when they come."""
+        parameters = self.machine.parameters
+        parameters.most_columns = self.usage.most_rows = (bounds.memory_bytes or 0) // parameters.row_bytes
 
     def _tell_linear_fields(self) -> None:
         """Tell the machine which fields stay out of the interactions."""

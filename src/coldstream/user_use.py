@@ -68,7 +68,7 @@ class UserUse:
     def copy(self) -> "UserUse":
         """The same as it is now."""
         other = UserUse(self.half_life)
-        other.usage, other._rows = self.usage.copy(), dict(self._rows)
+        other.usage, other._rows = self.usage.copy(len(self._names)), dict(self._rows)
         other._names, other._gaps = list(self._names), list(self._gaps)
         return other
 

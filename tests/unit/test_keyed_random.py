@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coldstream.model.keyed_random import below, fill_normal, hashed, key_of, shuffled
+from coldstream.model.keyed_random import below, fill_normal, hashed, key_of, keys_of, shuffled
 
 
 def splitmix64(state: int) -> int:
@@ -75,3 +75,10 @@ def test_names_do_not_run_together() -> None:
 def test_every_seed_of_64_bits_has_a_key_of_its_own() -> None:
     seeds = [0, 1, -1, 2**63 - 1, -(2**63)]
     assert len({int(key_of(seed, "negatives")) for seed in seeds}) == len(seeds)
+
+
+@given(st.integers(-(2**63), 2**63 - 1), st.text(), st.lists(st.text()))
+def test_keys_of_many_are_those_of_each(seed: int, name: str, values: list[str]) -> None:
+    keys = keys_of(seed, name, values)
+    assert keys.dtype == np.uint64
+    assert keys.tolist() == [int(key_of(seed, name, value)) for value in values]

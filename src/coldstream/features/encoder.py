@@ -153,6 +153,8 @@ class Encoder:
             new = asked[: self.admissions.room_for_fields(0)]
             names = [field.name for field in new]
             self.admissions.take_fields(names, len(asked) - len(new))
+            if not new:
+                return features
             self.take_schema(self.schema.with_context(*new))
             fields = {name: self._context[name] for name in names}
             features += _described("context", fields, {name: context[name] for name in names})

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from coldstream.arrays import Doubles, Integers, Longs, grown
+from coldstream.arrays import Doubles, Integers, Longs, grown_up_to
 from coldstream.bounds import age_seconds
 from coldstream.events.clock import Clock
 
@@ -31,12 +31,14 @@ class Usage:
         self.worth: Doubles = np.zeros(0, np.float64)
         self.used_at: Longs = np.zeros(0, np.int64)
         self.used_time: Doubles = np.zeros(0, np.float64)
+        self.most_rows = 0
+        """How many rows there can be, where that is known: room for all of them is asked for at once. No promise."""
 
     def make_room(self, rows: int) -> None:
         """Room for so many rows. Those of which nothing is known were used once, when the stream began."""
         if rows > len(self.worth):
             for name in _NAMES:
-                setattr(self, name, grown(getattr(self, name), rows))
+                setattr(self, name, grown_up_to(self.most_rows, getattr(self, name), rows))
 
     def start(self, rows: Integers, clock: Clock, half_life: HalfLife) -> None:
         """Rows that stand for something new: their coming is their first use."""
@@ -100,11 +102,12 @@ class Usage:
         found: Integers = rows[least_of(self.worth[rows], count)]
         return found
 
-    def copy(self) -> "Usage":
-        """The same as it is now."""
+    def copy(self, rows: int) -> "Usage":
+        """The same as it is now, of the first rows: behind them is nothing but room."""
         other = Usage()
+        other.most_rows = self.most_rows
         for name in _NAMES:
-            setattr(other, name, getattr(self, name).copy())
+            setattr(other, name, getattr(self, name)[:rows].copy())
         return other
 
     def state(self, rows: int) -> dict[str, NDArray[Any]]:

@@ -175,15 +175,17 @@ class Vocabulary:
 
     def release_all(self, field: int, columns: Sequence[int]) -> None:
         """Give several columns of a field back in one go. Until the next commit it can be taken back."""
+        gaps, known = self._gaps_for(field), self._columns[field]
         for column in columns:
             value = self._value_of[column]
             assert value is not None, f"column {column} stands for something"
-            del self._columns[field][value]
+            del known[value]
             self._wipe(column, value)
-            heapq.heappush(self._gaps_for(field), column)
+            heapq.heappush(gaps, column)
             self._uncommitted.append(Released(column, field, value))
         listed = self.listed(field)
-        self._listed[field] = array("i", listed[~np.isin(listed, columns)].tobytes())
+        left: Integers = np.delete(listed, np.searchsorted(listed, columns))
+        self._listed[field] = array("i", left.tobytes())
 
     def _vacate(self, field: int, value: str) -> int:
         column, listed = self._columns[field].pop(value), self._listed[field]

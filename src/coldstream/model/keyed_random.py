@@ -28,17 +28,17 @@ def key_of(seed: int, *names: str) -> np.uint64:
     return np.uint64(int.from_bytes(digest.digest(), "little"))
 
 
-def keys_of(seed: int, name: str, values: Iterable[str]) -> list[np.uint64]:
+def keys_of(seed: int, name: str, values: Iterable[str]) -> Ulongs:
     """What `key_of(seed, name, value)` gives for each of several values."""
     common = hashlib.blake2b(seed.to_bytes(8, "little", signed=True), digest_size=8)
     encoded = name.encode()
     common.update(len(encoded).to_bytes(4, "little") + encoded)
-    keys = []
+    digests = []
     for value in values:
         own, encoded = common.copy(), value.encode()
         own.update(len(encoded).to_bytes(4, "little") + encoded)
-        keys.append(np.uint64(int.from_bytes(own.digest(), "little")))
-    return keys
+        digests.append(own.digest())
+    return np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)
 
 
 @kernel

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coldstream.arrays import checked_columns, copies, grown, write_back
+from coldstream.arrays import Ulongs, checked_columns, copies, grown, grown_up_to, write_back
 from coldstream.config import Hyperparameters
 from coldstream.model.compiled import unchecked_entry
 from coldstream.model.keyed_random import fill_normal
@@ -34,6 +34,8 @@ class Parameters:
         self._paper = h.regularization == "paper"
         self._penalties = (h.linear_penalty, h.factor_penalty)
         self.columns = 0
+        self.most_columns = 0
+        """How many columns there can be, where that is known: room for all of them is asked for at once. No promise."""
         self.fields = 0
         self.changes = 0
         """How often anything was learned, started or released: as long as it is the same, so is Θ."""
@@ -45,7 +47,9 @@ class Parameters:
             unused |= {"Gw", "GV"}
         if not self._per_field:
             unused |= {"Sw", "SV"}
-        self._used = [name for name in Rows._fields if name not in unused]
+        self.used = [name for name in Rows._fields if name not in unused]
+        """The arrays of `Rows` that this configuration fills."""
+        self._room = 0  # columns that all of them have room for: where memory is short, some may have more than others
         self.optimizer = OptimizerState(
             w0=np.zeros(1, f),
             G0=np.zeros(1, f),
@@ -64,17 +68,19 @@ class Parameters:
         )
         self.theta = self._theta()
         self._add_groups(1)
-        used = [getattr(self.rows, name) for name in self._used]
+        used = [getattr(self.rows, name) for name in self.used]
         self.row_bytes = int(sum(own.itemsize * math.prod(own.shape[1:]) for own in used) + self.optimizer.place.itemsize)
         """What one column weighs."""
 
     def grow(self, columns: int, fields: int) -> None:
         """Make room for columns and fields. New columns are all zero until they are started."""
-        if columns > len(self.rows.w):
-            for name in self._used:  # one array after the other: at no time are two generations of all of them alive
-                self.rows = self.rows._replace(**{name: grown(getattr(self.rows, name), columns)})
+        if columns > self._room:
+            for name in self.used:  # one array after the other: at no time are two generations of all of them alive
+                self.rows = self.rows._replace(**{name: grown_up_to(self.most_columns, getattr(self.rows, name), columns)})
                 self.theta = self._theta()
-            self.optimizer = self.optimizer._replace(place=grown(self.optimizer.place, len(self.rows.w), -1))
+            self._room = min(len(getattr(self.rows, name)) for name in self.used)
+        if columns > len(self.optimizer.place):  # filled with what is not zero, so room that is not used would cost memory
+            self.optimizer = self.optimizer._replace(place=grown(self.optimizer.place, columns, -1))
         self.columns = max(self.columns, columns)
         if fields > self.fields:
             factored = np.ones(fields, np.uint8)
@@ -84,6 +90,10 @@ class Parameters:
                 self._add_groups(fields)
             self.fields = fields
 
+    def reserved(self, first: int, last: int) -> list[NDArray[Any]]:
+        """What is reserved for some rows."""
+        return [getattr(self.rows, name)[first:last] for name in self.used]
+
     def make_room(self, touched: int) -> None:
         """Make room for the columns that one update may touch."""
         own = self.optimizer
@@ -92,20 +102,20 @@ class Parameters:
             if self._paper:
                 self.optimizer = self.optimizer._replace(sw=grown(own.sw, touched), sV=grown(own.sV, touched))
 
-    def start(self, columns: Sequence[int], field: int, keys: Sequence[np.uint64], at: int) -> None:
+    def start(self, columns: Sequence[int], field: int, keys: Ulongs, at: int) -> None:
         """Start features of one field: w = 0, and V drawn from N(0, σ²) by nothing but a feature's key."""
         self.changes += 1
         rows = np.array(columns, np.int64)
         self.rows.field[rows] = field
         self.rows.touched_at[rows] = at
         if self.optimizer.factored[field]:
-            _fill_normal(np.array(keys, np.uint64), self._deviation, rows, self.rows.V)
+            _fill_normal(keys, self._deviation, rows, self.rows.V)
 
     def release(self, columns: Iterable[int]) -> None:
         """Wipe columns, in the memory of the last update as well."""
         self.changes += 1
         own, gone = self.optimizer, np.array(list(columns), np.int64)
-        for name in self._used:
+        for name in self.used:
             getattr(self.rows, name)[gone] = 0
         if self._paper:
             last = np.flatnonzero(np.isin(own.touched[: own.touches[0]], gone))
@@ -129,7 +139,7 @@ class Parameters:
     def checkpoint(self) -> Callable[[], None]:
         """What writes all back as it is now; columns that came since have to be undone before."""
         rows, columns, own = self.rows, self.columns, self.optimizer
-        saved = copies(rows, self._used, columns)
+        saved = copies(rows, self.used, columns)
         kept = copies(own, [name for name in own._fields if name not in _TRANSIENT])
 
         def undo() -> None:
@@ -158,7 +168,7 @@ class Parameters:
         for name, array in (self.rows._asdict() | self.optimizer._asdict()).items():
             if name not in _TRANSIENT and (name in state or name not in _YOUNGER):
                 source = state[name]
-                rows = columns if name in self._used else len(source)
+                rows = columns if name in self.used else len(source)
                 fits = len(source) == rows <= len(array) and source.shape[1:] == array.shape[1:]
                 if source.dtype != array.dtype or not fits or not np.isfinite(source).all():
                     raise ValueError(f"{name} has type {source.dtype} and shape {source.shape}")

@@ -7,6 +7,7 @@ from time import perf_counter
 from coldstream.runtime.learner import Learner
 from coldstream.runtime.progress import Progress
 from coldstream.runtime.records import Interaction, Record
+from coldstream.runtime.room_ahead import RoomAhead
 from coldstream.runtime.time_budget import TimeBudget
 from coldstream.scoring.ranking import Rank
 
@@ -16,12 +17,16 @@ SLICE = 0.001
 LONGEST_PIECE = 16
 """Records that are learned in one go: enough to share the price of a call, few enough for a slice."""
 
+VALUES = 16
+"""So many values of a context count as much as a record does: all of them may be new."""
+
 
 class LiveLearning:
     """Learns lines of the log as they come. A share of the time may go into ranking them before."""
 
     def __init__(self, learner: Learner, share: float, progress: Progress) -> None:
         self._learner, self._budget, self._progress = learner, TimeBudget(share), progress
+        self._room = RoomAhead(learner)
         self._since = perf_counter()
 
     def begin(self) -> None:
@@ -30,21 +35,25 @@ class LiveLearning:
 
     async def learn(self, lines: Iterable[tuple[int, Record]]) -> None:
         """Do what lines say, in order."""
-        unranked = list[tuple[int, Record]]()  # those that nothing has to be asked before, learned in one go
+        unranked, weight = list[tuple[int, Record]](), 0  # those that nothing has to be asked before, learned in one go
         for position, record in lines:
             if isinstance(record, Interaction) and self._budget.left():
                 self._apply(unranked)
                 self._learner.apply(position, record, self._ranks(record))
+                weight = 0
             else:
                 unranked.append((position, record))
-            if len(unranked) == LONGEST_PIECE or perf_counter() - self._since > SLICE:
+                weight += _weight(record)
+            if weight >= LONGEST_PIECE or perf_counter() - self._since > SLICE:
                 self._apply(unranked)
+                weight = 0
                 if perf_counter() - self._since > SLICE:
                     self._progress.reached(self._learner.position)
                     await asyncio.sleep(0)
                     self._since = perf_counter()
         self._apply(unranked)
         self._progress.reached(self._learner.position)
+        self._room.see_to_it()
 
     def _apply(self, unranked: list[tuple[int, Record]]) -> None:
         self._learner.apply_all(unranked)
@@ -55,3 +64,9 @@ class LiveLearning:
         ranks = self._learner.test(interaction)
         self._budget.spend(perf_counter() - started)
         return ranks
+
+
+def _weight(record: Record) -> int:
+    """How long it takes to learn a record, as a multiple of what most take."""
+    values = record.context.values() if isinstance(record, Interaction) else ()
+    return 1 + sum(len(own) if isinstance(own, list) else 1 for own in values) // VALUES
