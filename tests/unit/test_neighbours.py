@@ -278,6 +278,20 @@ def test_a_refused_observation_changes_nothing(unchanged: Callable[..., str]) ->
         unchanged(recommender, InvalidInput, lambda event=event: recommender.observe(event))
 
 
+@pytest.mark.parametrize("close", [Follows(), Again()])
+def test_where_only_the_last_item_matters_only_it_gets_neighbours(close: Follows | Again) -> None:
+    recommender = Recommender(Schema(item=[Id(), close]), seed=1, factors=2, negatives=2)
+    for item in ["i0", "i1", "i2", "i3"]:
+        recommender.learn(Event("u", item))
+    rows = state(recommender._shared.catalogue.items.neighbours, 4)
+    assert [sorted(own.tolist()) for own in np.split(rows["partner"], np.cumsum(rows["partners"])[:-1])] == [
+        [1],
+        [0, 2],
+        [1, 3],
+        [2],
+    ]
+
+
 def test_repeats_count_once_in_a_window() -> None:
     """A song in a loop is one neighbour, not ten."""
     recommender = listener()
