@@ -3,7 +3,9 @@
 python benchmarks/snapshots.py [--users 100000]: up to so many users, each with three events, and a fifth as many items of
 a shop. The service is a process of its own, on SQLite. The past is observed and not learned, which takes minutes less and
 leaves as much behind. With --observed N only so many events are, and what the others leave with their users is written there
-directly: neighbours of items and the log then have less than they would.
+directly: neighbours of items and the log then have less than they would. A million users take minutes to make: with
+--build FOLDER they are made and kept, and with --built FOLDER measured beside a small shop, once, for what is measured stays
+in them.
 """
 
 import argparse
@@ -42,6 +44,12 @@ PACE = 40.0
 """Recommendations per second meanwhile."""
 
 
+BYTES = "bytes_a_user"
+"""The file in a store that was built here that says how much a user took."""
+ERASED = 20
+"""Users who are forgotten, one after the other."""
+
+
 class Row(NamedTuple):
     """What one size costs: milliseconds, seconds, and bytes."""
 
@@ -59,6 +67,7 @@ class Row(NamedTuple):
     resident: int
     most: int
     stop: float
+    erasure: float
     bytes_a_user: float
 
 
@@ -80,11 +89,11 @@ def build(folder: Path, users: int, observed: int) -> None:
             some = list(enumerate(chosen[first : first + 2000], first))
             records = [Interaction(f"user{n % users}", f"item{item}", 1.7e9 + n) for n, item in some]
             store.append([line(record) for record in records], position)
-            for at, record in enumerate(records, position + 1):
-                recommender.observe(Event(record.user, record.item, record.time), position=at)
+            events = [Event(record.user, record.item, record.time) for record in records]
+            recommender.replay_observed(list(enumerate(events, position + 1)))
             position += len(records)
         gc.collect()
-        print((resident() - before) / users, flush=True)
+        (folder / BYTES).write_text(str((resident() - before) / users))
         learner = Learner(SHOP, recommender, LiveEvaluation(), position)
         save(folder / "made", learner.state())
         store.save(position, folder / "made")
@@ -121,12 +130,18 @@ class Server:
                 return entry
         raise SystemExit(f"the server ended: {self.log}")
 
-    def post(self, path: str, body: Any) -> Any:
+    def post(self, path: str, body: Any, method: str = "POST") -> Any:
         """One request."""
-        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", json.dumps(body).encode(), method="POST")
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", json.dumps(body).encode(), method=method)
         request.add_header("Content-Type", "application/json")
         with urllib.request.urlopen(request, timeout=600) as answer:
             return json.load(answer)
+
+    def erase(self, user: str) -> float:
+        """Forget somebody; the seconds until that is answered."""
+        started = time.perf_counter()
+        self.post(f"/users/{user}", {}, "DELETE")
+        return time.perf_counter() - started
 
     def snapshot(self) -> dict[str, Any]:
         """Take one, and hear what it cost."""
@@ -165,29 +180,35 @@ def longest(server: Server, users: int, seconds: float) -> Generator:
     return Generator(Load(server.port, "/recommend", bodies, 1, seconds, PACE))
 
 
-def measured(users: int, observed: int) -> Row:
-    """All figures at one size."""
+def built(users: int, observed: int) -> Row:
+    """All figures at one size, of a store that is made for it."""
     with tempfile.TemporaryDirectory(prefix="coldstream-snapshots-") as name:
         folder = Path(name) / "data"
         command = [sys.executable, __file__, "--build", str(folder), "--users", str(users), "--observed", str(observed)]
-        bytes_a_user = float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-        full_bytes = max(path.stat().st_size for path in (folder / "snapshots").iterdir())
-        server = Server(folder)
-        held = server.resident()
-        for user in range(3):
-            server.post("/recommend", {"user": f"user{user}", "n": 10})
-        calm = longest(server, users, 4.0).outcome().longest
-        taken, during, most = [], [], held
-        for number in range(SNAPSHOTS):
-            for first in range(0, CHANGED, 500):
-                server.post("/events", batch(users, number)[first : first + 500])
-            load = longest(server, users, 3.0 + 2 * full_bytes / 1e9)
-            time.sleep(1.0)  # the generator has to start
-            taken.append(server.snapshot())
-            most = max(most, server.resident())
-            during.append(load.outcome().longest)
-        server.post("/events", batch(users, 99)[:500])
-        stop = server.stop()
+        subprocess.run(command, check=True)
+        return measured(folder, users)
+
+
+def measured(folder: Path, users: int) -> Row:
+    """All figures of a store with so many users."""
+    full_bytes = max(path.stat().st_size for path in (folder / "snapshots").iterdir())
+    server = Server(folder)
+    held = server.resident()
+    for user in range(3):
+        server.post("/recommend", {"user": f"user{user}", "n": 10})
+    calm = longest(server, users, 4.0).outcome().longest
+    taken, during, most = [], [], held
+    for number in range(SNAPSHOTS):
+        for first in range(0, CHANGED, 500):
+            server.post("/events", batch(users, number)[first : first + 500])
+        load = longest(server, users, 3.0 + 2 * full_bytes / 1e9)
+        time.sleep(1.0)  # the generator has to start
+        taken.append(server.snapshot())
+        most = max(most, server.resident())
+        during.append(load.outcome().longest)
+    erasure = max(server.erase(f"user{n * 131 % users}") for n in range(ERASED))
+    server.post("/events", batch(users, 99)[:500])
+    stop = server.stop()
     increments, fulls = ([one for one in taken if one["kind"] == kind] for kind in ("increment", "full"))
     middle = statistics.median
     return Row(
@@ -205,7 +226,8 @@ def measured(users: int, observed: int) -> Row:
         held,
         most,
         stop,
-        bytes_a_user,
+        1e3 * erasure,
+        float((folder / BYTES).read_text()),
     )
 
 
@@ -223,6 +245,7 @@ FIGURES = (
     ("resident, everything (MB)", "resident", "{:,.0f}", "≤ 2,500"),
     ("… with the child that writes (MB)", "most", "{:,.0f}", ""),
     ("stop, with a last increment (s)", "stop", "{:.2f}", "≤ 3"),
+    ("DELETE of a user, the longest of twenty (ms)", "erasure", "{:.1f}", "≤ 100"),
     ("bytes a user, three events and features included", "bytes_a_user", "{:,.0f}", ""),
 )
 
@@ -232,13 +255,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--users", type=int, default=100_000, help="the most users")
     parser.add_argument("--observed", type=int, default=2**62, help="events that are observed, not put straight to users")
-    parser.add_argument("--build", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--build", type=Path, help="a folder for a store with so many users, to be measured later")
+    parser.add_argument("--built", type=Path, help="the store that was made so")
     args = parser.parse_args()
     if args.build is not None:
         build(args.build, args.users, args.observed)
         return
     print("snapshots, by users: each with three events, and a fifth as many items with attributes; default preset, SQLite")
-    rows = [measured(size, args.observed) for size in SIZES if size <= args.users]
+    if args.built is None:
+        rows = [built(size, args.observed) for size in SIZES if size <= args.users]
+    else:
+        rows = [built(SIZES[0], args.observed), measured(args.built, args.users)]
     print(f"{'':<52}" + "".join(f"{row.users:>15,}" for row in rows) + f"{'÷ first':>10}")
     for title, name, shape, bound in FIGURES:
         scale = 1e6 if "MB" in title else 1
