@@ -34,6 +34,20 @@ def test_classification_gives_probabilities() -> None:
     assert 0 <= machine.predict_one({"never": "seen"}) <= 1
 
 
+def test_whoever_keeps_what_follows_from_the_parameters_is_told_when_they_change() -> None:
+    machine = FactorizationMachine(seed=1, factors=3)
+    machine.learn_one({"a": 1.0}, 1.0)
+    seen = {machine.parameters.changes}
+    x = sparse([0], [1.0])
+    machine.learn(x, 1.0)
+    seen.add(machine.parameters.changes)
+    machine.learn_one({"a": 1.0}, 1.0)
+    seen.add(machine.parameters.changes)
+    assert len(seen) == 3
+    machine.predict(x)
+    assert machine.parameters.changes in seen
+
+
 def test_predicting_never_writes() -> None:
     machine = FactorizationMachine(seed=1, factors=3)
     machine.learn_one({"a": 1.0, "b": True}, 1.0)

@@ -53,6 +53,15 @@ def test_any_state_can_follow_any_other(given_states: list[State]) -> None:
     same(first, given_states[0])
 
 
+def test_an_array_that_was_not_there_before_is_all_new() -> None:
+    """Sessions and sketches come when somebody first asks for them."""
+    first = state([[1.0] * 20], [1, 2], [b"a"])
+    later = (first[0], {**first[1], "admissions.sketch7": np.arange(3, dtype=np.uint16)})
+    made, _ = increment(later, fingerprint(first))
+    assert made[1]["admissions.sketch7@at"].tolist() == [0, 1, 2][: len(made[1]["admissions.sketch7@at"])]
+    same(merged(first, [made])[0], later)
+
+
 def large() -> State:
     rng = np.random.default_rng(1)
     blobs: list[Any] = [rng.bytes(30 + n % 9) for n in range(500)]

@@ -7,7 +7,10 @@ from coldstream.events.event import Event
 from coldstream.features.fields import Categories, Category, Field, Number
 from coldstream.features.schema import Schema
 from coldstream.recommender import Recommender
+from coldstream.runtime.learners import LocalLearners
+from coldstream.runtime.lines import Lines
 from coldstream.runtime.live_evaluation import LiveEvaluation
+from coldstream.runtime.records import Interaction
 
 _ITEMS = 12
 
@@ -27,6 +30,17 @@ def warm_up(schema: Schema, hyperparameters: Hyperparameters) -> None:
 def warm_reading(schema: Schema, hyperparameters: Hyperparameters) -> None:
     """The part of it that answers: another process may do the rest meanwhile."""
     _read(_begun(schema, hyperparameters))
+
+
+def warm_merging(schema: Schema, hyperparameters: Hyperparameters) -> None:
+    """What several learners of one log call besides, and the process in front of them."""
+    front = _begun(schema, hyperparameters)
+    learners = LocalLearners(front.state(), 2)
+    events = [Interaction(f"user {number}", f"item {number % 3}", 0.0) for number in range(8)]
+    learners.take(Lines.of(enumerate(events, front.position + 1)))
+    learners.learn(len(events))
+    front.replay_observed([(position, event.event()) for position, event in enumerate(events, front.position + 1)])
+    front.adopt(learners.merge_for_front()())
 
 
 def _begun(schema: Schema, hyperparameters: Hyperparameters) -> Recommender:

@@ -67,3 +67,41 @@ def test_nothing_is_compiled_after_warming_up(schema: str, preset: str) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "[]"
+
+
+SEVERAL = """
+import gc
+from numba.core.registry import CPUDispatcher
+from coldstream import Categories, Event, Id, Recommender, Schema
+from coldstream.config import preset
+from coldstream.runtime.learners import LocalLearners
+from coldstream.runtime.lines import Lines
+from coldstream.runtime.records import Interaction
+from coldstream.runtime.warming import warm_merging
+
+def compiled():
+    return {(d.py_func.__qualname__, s) for d in gc.get_objects() if isinstance(d, CPUDispatcher) for s in d.signatures}
+
+schema = Schema(user=[Id()], item=[Id(), Categories("genre")])
+warm_merging(schema, preset("default"))
+before = compiled()
+assert any("merge" in name for name, _ in before)
+front = Recommender(schema, preset("default"))
+front.put_items((f"i{n}", {"genre": ["a", f"g{n % 5}"]}) for n in range(60))
+learners = LocalLearners(front.state(), 3)
+for first in range(1, 200, 50):
+    events = [Interaction(f"u{n % 7}", f"i{n * n % 60}", 60.0 * n) for n in range(first, first + 50)]
+    learners.take(Lines.of(enumerate(events, first)))
+    learners.learn(20)
+    learners.merge()
+    learners.learn(50)
+    front.replay_observed([(first + n, event.event()) for n, event in enumerate(events)])
+    front.adopt(learners.merge_for_front()())
+print(sorted(compiled() - before))
+"""
+
+
+def test_nothing_is_compiled_when_learners_merge() -> None:
+    done = subprocess.run([sys.executable, "-c", SEVERAL], capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "[]"

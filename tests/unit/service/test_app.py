@@ -367,6 +367,7 @@ def test_metrics_can_be_read_by_prometheus(api: Api, fresh: str) -> None:
     }
     assert requests["POST", "/events", "200"] >= 1
     assert fresh not in text.body.decode()
+    assert "_created" not in text.body.decode(), "when a label was first seen says nothing, and doubles the page"
 
 
 def test_health_and_readiness_are_told_to_anybody(api: Api) -> None:
