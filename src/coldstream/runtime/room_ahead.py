@@ -38,8 +38,11 @@ class RoomAhead:
         if _libc is None or rows + ROWS <= self._until or (self._task is not None and not self._task.done()):
             return
         first = max(rows, self._until)
-        self._until = rows + 2 * ROWS
-        self._task = asyncio.create_task(asyncio.to_thread(populate, inspection.rows_to_come(first, self._until)))
+        pieces = inspection.rows_to_come(first, rows + 2 * ROWS)
+        reserved = min(map(len, pieces))  # less than what was asked for where arrays have yet to grow
+        if reserved:
+            self._until = first + reserved
+            self._task = asyncio.create_task(asyncio.to_thread(populate, pieces))
 
 
 def populate(pieces: Iterable[NDArray[Any]]) -> None:

@@ -68,6 +68,16 @@ def test_it_is_asked_for_before_it_is_needed_and_not_again(monkeypatch: pytest.M
     assert all(90 <= own <= 200 for own in asked)
 
 
+def test_where_nothing_is_reserved_nothing_is_asked_for_and_it_is_when_arrays_have_grown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    recommender = known(0)
+    room = len(recommender.inspection.rows_to_come(0, 10**9)[0])
+    asked = asyncio.run(asked_for(recommender, monkeypatch, 2 * room))
+    assert 0 < asked[0] < room
+    assert sum(asked) > room - 10, "all that was reserved meanwhile"
+
+
 def test_what_is_learned_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     with_room, without = known(6000), known(6000)
 
