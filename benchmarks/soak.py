@@ -31,13 +31,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import StrMethodFormatter
 
 from coldstream import Bounds, Category, Event, Id, Recommender, Schema
 
 TENTHS, TOP, GROUPS = 10, 10, 20
 USERS, ITEMS = 20_000, 5_000
 """Who is there at once: one user in ten events is new and another never comes again, one item in fifty."""
+SAME_WORK = "the same small piece of work"
 EVERY = 20
 """Every so many-th event is ranked first, and its list timed."""
 SCHEMA = Schema(user=[Id()], item=[Id(), Category("group")], context=[Category("campaign", most=50_000)], exclude_seen=False)
@@ -254,18 +254,17 @@ def draw(path: Path, rows: Sequence[Row], twin: Sequence[Row]) -> None:
     for axes, title, names in zip(
         figure.subplots(1, 3),
         ("resident memory, MiB", "p99, µs", f"recall@{TOP}"),
-        (("resident",), ("learn", "recommend"), ("recall",)),
+        (("resident",), ("learn", "recommend", "machine"), ("recall",)),
         strict=True,
     ):
         for label, dash, shown in (("within the budget", "-", rows), ("without bounds", ":", twin)):
             for name in (own for own in names if shown and not math.isnan(getattr(shown[0], own))):
-                text = label if len(names) == 1 else f"{name}, {label}"
-                axes.plot([row.events for row in shown], [getattr(row, name) for row in shown], dash, label=text)
+                text = label if len(names) == 1 else SAME_WORK if name == "machine" else name
+                axes.plot([row.events / 1e6 for row in shown], [getattr(row, name) for row in shown], dash, label=text)
         axes.set_title(title, loc="left", fontsize=10)
-        axes.set_ylim(bottom=0)
-        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+        axes.set_xlabel("million events", fontsize=8)
+        axes.set_ylim(0, 1.25 * axes.get_ylim()[1])
         axes.tick_params(labelsize=8)
-        axes.locator_params(axis="x", nbins=4)
         axes.legend(fontsize=7, frameon=False)
     figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
 

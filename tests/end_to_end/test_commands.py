@@ -172,7 +172,7 @@ def test_tune_prints_a_configuration_that_evaluate_takes(files: Path) -> None:
 def test_paper_writes_its_table_its_figures_and_its_ranks(tmp_path: Path) -> None:
     done = coldstream("paper", "--only", "clicks", "--trials", 1, "--out", tmp_path / "out")
     assert done.returncode == 0, done.stderr
-    assert re.search(r"ifm +0\.316 ± 0\.208 +0\.\d+ ± 0\.\d+ +34\.26 ± 1\.43 +\d+\.\d+ ± \d+\.\d+ +\d+\.\d", done.stdout)
+    assert re.search(r"ifm +0\.316 ± 0\.208 +0\.\d+ ± 0\.\d+ +34\.26 ± 1\.43 +\d+\.\d+ ± \d+\.\d+ +[\d,]+\.\d", done.stdout)
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
         *("ranks.parquet", "recall-clicks.svg", "report.html", "results.json"),
     ]
