@@ -205,7 +205,6 @@ def in_service(events: int, memory: str) -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         client = _Client(Path(folder), memory, port)
         rows, learned, listed, hits, batch = list[Row](), list[float](), list[float](), 0, list[dict[str, Any]]()
-        gauge = Gauge()
         client.call("POST", "/items", [{"id": f"i{n}", "attributes": group_of(f"i{n}")} for n in range(1000)])
         for t, (event, comes, goes) in enumerate(stream(events), 1):
             if comes is not None:
@@ -223,11 +222,10 @@ def in_service(events: int, memory: str) -> list[Row]:
                 client.call("POST", "/events", batch)
                 learned.append(time.perf_counter() - start)
                 batch = []
-                gauge.look()
             if t % (events // TENTHS) == 0:
                 used = sum(client.call("GET", "/live")["service"]["memory"]["parts"].values()) / 2**20
                 held = resident(client.process.pid)
-                rows.append(Row(t, held, used, _p99(learned), _p99(listed), hits / len(listed), gauge.p99()))
+                rows.append(Row(t, held, used, _p99(learned), _p99(listed), hits / len(listed), math.nan))
                 learned, listed, hits = [], [], 0
                 show(rows[-1:])
         client.process.send_signal(signal.SIGTERM)
@@ -276,7 +274,9 @@ def complaints(rows: Sequence[Row], twin: Sequence[Row]) -> list[str]:
     if max(row.resident for row in rest) > 1.05 * first.resident:
         found.append("memory grew by more than 5 % after the first fifth")
     for name in ("learn", "recommend"):
-        if max(getattr(row, name) / row.machine for row in rest) > 1.5 * getattr(first, name) / first.machine:
+        # A service is a process of its own, and what another does meanwhile says little of it.
+        measured = [getattr(row, name) / (1.0 if math.isnan(row.machine) else row.machine) for row in (first, *rest)]
+        if max(measured[1:]) > 1.5 * measured[0]:
             found.append(f"p99 of {name} grew by more than half after the first fifth")
     lost = np.mean([own.recall for own in twin[2:]]) - np.mean([own.recall for own in rest]) if twin else 0.0
     if lost > 0.005:
