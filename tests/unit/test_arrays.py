@@ -7,6 +7,8 @@ import pytest
 
 from coldstream import FactorizationMachine, arrays
 from coldstream.arrays import FEW_ROWS, grown, grown_up_to
+from coldstream.features import usage
+from coldstream.features.usage import Usage
 from coldstream.model import parameters
 
 
@@ -67,3 +69,18 @@ def test_a_machine_that_runs_out_of_memory_while_it_grows_grows_all_the_same_lat
     rows = machine.parameters.rows._asdict()
     assert all(len(rows[name]) >= 50 for name in machine.parameters.used)
     assert machine.parameters.columns == 50
+
+
+def test_so_does_what_counts_uses(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = Usage()
+
+    def without_memory(*arguments: Any) -> np.ndarray:
+        raise MemoryError
+
+    own.worth = np.zeros(100)  # the others did not get as much
+    monkeypatch.setattr(usage, "grown_up_to", without_memory)
+    with pytest.raises(MemoryError):
+        own.make_room(50)
+    monkeypatch.undo()
+    own.make_room(50)
+    assert min(map(len, (own.worth, own.used_at, own.used_time))) >= 50

@@ -36,9 +36,14 @@ class Usage:
 
     def make_room(self, rows: int) -> None:
         """Room for so many rows. Those of which nothing is known were used once, when the stream began."""
-        if rows > len(self.worth):
+        if rows > self._room:
             for name in _NAMES:
                 setattr(self, name, grown_up_to(self.most_rows, getattr(self, name), rows))
+
+    @property
+    def _room(self) -> int:
+        """Rows that all arrays have room for: where memory is short, some may have more than others."""
+        return min(len(self.worth), len(self.used_at), len(self.used_time))
 
     def start(self, rows: Integers, clock: Clock, half_life: HalfLife) -> None:
         """Rows that stand for something new: their coming is their first use."""
@@ -60,7 +65,7 @@ class Usage:
 
     def forget(self, rows: Sequence[int] | Integers) -> None:
         """Rows that stand for nothing any more."""
-        known = [row for row in rows if row < len(self.worth)]
+        known = [row for row in rows if row < self._room]
         for name in _NAMES:
             getattr(self, name)[known] = 0
 
