@@ -16,7 +16,7 @@ from typing import Any
 from equivalent import equivalents, outdated
 from mutations import Mutation, is_python, mutations_of
 from rooms import TESTS, covering, sources
-from trial import SURVIVED, Workshop
+from trial import SECONDS, SURVIVED, Workshop
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -38,7 +38,7 @@ def main() -> int:
             if time.monotonic() > deadline:
                 print(f"{len(asked) - number + 1} of {len(asked)} are left: the time is up")
                 break
-            outcome = workshop.trial(mutation, covering(ROOT, _room(mutation), mutation.path))
+            outcome = workshop.trial(mutation, covering(ROOT, _room(mutation), mutation.path), options.seconds)
             results.add(mutation, outcome._asdict())
             print(
                 f"{number:4d}  {outcome.verdict:9}  {outcome.seconds:5.0f} s  {_shown(mutation)}\n{'':25}{outcome.by}",
@@ -53,6 +53,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="which mutants (1)")
     parser.add_argument("--rooms", default=",".join(TESTS), help="of which rooms (all of them)")
     parser.add_argument("--minutes", type=float, default=1e9, help="begin no trial after so long")
+    parser.add_argument(
+        "--seconds", type=float, default=SECONDS, help="a first look: survived is what nobody noticed within so many"
+    )
     parser.add_argument("--folder", type=Path, default=ROOT / ".mutants", help="where all of it is kept (.mutants)")
     parser.add_argument("--survivors", action="store_true", help="try those again that survived before")
     parser.add_argument("--list", action="store_true", help="show the mutants and try none")

@@ -1,5 +1,6 @@
 """The rooms that are mutated, and the tests that have to notice: a room's own first, because one that fails is enough."""
 
+import re
 from pathlib import Path
 
 _EARLY = (
@@ -91,11 +92,20 @@ def sources(root: Path, room: str) -> list[str]:
 
 
 def covering(root: Path, room: str, path: str = "") -> list[str]:
-    """The tests of a room, each once: of the file's own name, the room's, and for the library all that lie beside them."""
-    named = (root / "tests").rglob(f"test_{Path(path).stem}.py") if path else ()
-    own = [*sorted(test.relative_to(root).as_posix() for test in named), *TESTS[room]]
+    """The tests of a room, each once: the nearest first, then the room's, and for the library all that lie beside them."""
+    own = [*(_nearest(root, path) if path else ()), *TESTS[room]]
     if not set(_SERVED) <= set(own):
         beside = [f"tests/unit/{path.name}" for path in sorted((root / "tests/unit").glob("test_*.py"))]
         own += [*_EARLY, *(path for path in beside if Path(path).name not in _NOT_OF_THE_LIBRARY)]
         own += ["tests/properties"]
     return [path for path in dict.fromkeys(own) if (root / path).exists()]
+
+
+def _nearest(root: Path, path: str) -> list[str]:
+    """Tests of the file's own name, then those that import it: they notice most of what changes in it, and soon."""
+    module, name = ".".join(Path(path).with_suffix("").parts[1:]), Path(path).stem
+    asks = re.compile(rf"^(from {re.escape(module)} import|import {re.escape(module)}\b)", re.MULTILINE)
+    tests = sorted((root / "tests").rglob("test_*.py"))
+    named = [test for test in tests if test.name == f"test_{name}.py"]
+    importing = [test for test in tests if asks.search(test.read_text()) and "torture" not in test.parts]
+    return [test.relative_to(root).as_posix() for test in [*named, *importing]]

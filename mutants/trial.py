@@ -63,14 +63,17 @@ class Workshop:
             raise SystemExit(f"{file} has no line {stamp!r} to pin; change _pin_the_stamp with it")
         file.write_text(source.replace(stamp, f'_SOURCES = "{digest}"'))
 
-    def trial(self, mutation: Mutation, tests: list[str]) -> Outcome:
-        """The tests on a mutant. A test that fails without the mutation too is no witness of it, and ends everything."""
+    def trial(self, mutation: Mutation, tests: list[str], seconds: float = SECONDS) -> Outcome:
+        """The tests on a mutant. A test that fails without the mutation too is no witness of it, and ends everything.
+
+        Less time than `SECONDS` is for a first look: what was not noticed until then counts as survived.
+        """
         file = self._tree / mutation.path
         source = file.read_text()
         with self._cache(mutation.compiled) as cache:
             try:
                 file.write_text(mutation.applied(source))
-                outcome = self._run(tests, cache)
+                outcome = self._run(tests, cache, seconds)
             finally:
                 file.write_text(source)
         witness = outcome.by.partition(" ")[2]
@@ -92,7 +95,7 @@ class Workshop:
         finally:
             shutil.rmtree(passing, ignore_errors=True)
 
-    def _run(self, tests: list[str], cache: Path) -> Outcome:
+    def _run(self, tests: list[str], cache: Path, limit: float = SECONDS) -> Outcome:
         began = time.monotonic()
         stop = ["-o", f"faulthandler_timeout={SECONDS_PER_TEST}", "-o", "faulthandler_exit_on_timeout=true"]
         quiet = ["-x", "-rfE", "--no-header", "--tb=no", "-p", "no:cacheprovider"]
@@ -115,7 +118,7 @@ class Workshop:
             preexec_fn=_limit,
         )
         try:
-            said, _ = process.communicate(timeout=SECONDS)
+            said, _ = process.communicate(timeout=limit)
             code = process.returncode
         except subprocess.TimeoutExpired:
             said, code = "", None
@@ -123,6 +126,8 @@ class Workshop:
             _end_all()
             _empty(self._folder / "tmp")
         seconds = time.monotonic() - began
+        if code is None and limit < SECONDS:
+            return Outcome(SURVIVED, f"not noticed within {limit:.0f} s", seconds)
         if code in (4, 5):  # what pytest says where it was asked wrongly
             raise SystemExit(f"pytest could not run {' '.join(tests)}:\n{said}")
         if code == -signal.SIGKILL:  # none of our limits does that: somebody else, or the system for want of memory
