@@ -13,9 +13,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from calls import Watch, callers
 from equivalent import equivalents, outdated
 from mutations import Mutation, is_python, mutations_of
-from rooms import TESTS, covering, sources
+from rooms import TESTS, covering, sources, watched
 from trial import SECONDS, SURVIVED, Workshop
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -28,6 +31,9 @@ def main() -> int:
         for number, mutation in enumerate(_drawn(options), 1):
             print(f"{number:4d}  {_shown(mutation)}")
         return 0
+    calls = options.folder / "calls.json"
+    if options.learn:
+        return int(pytest.main(["-q", "-p", "no:cacheprovider", *watched(ROOT)], plugins=[Watch(calls)]))
     results = _Results(options.folder / "results.jsonl")
     asked = [mutation for mutation in _drawn(options) if not _only(options, results, mutation)]
     deadline = time.monotonic() + 60 * options.minutes
@@ -38,7 +44,7 @@ def main() -> int:
             if time.monotonic() > deadline:
                 print(f"{len(asked) - number + 1} of {len(asked)} are left: the time is up")
                 break
-            outcome = workshop.trial(mutation, covering(ROOT, _room(mutation), mutation.path), options.seconds)
+            outcome = workshop.trial(mutation, _tests(mutation, calls), options.seconds)
             results.add(mutation, outcome._asdict())
             print(
                 f"{number:4d}  {outcome.verdict:9}  {outcome.seconds:5.0f} s  {_shown(mutation)}\n{'':25}{outcome.by}",
@@ -58,6 +64,7 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--folder", type=Path, default=ROOT / ".mutants", help="where all of it is kept (.mutants)")
     parser.add_argument("--survivors", action="store_true", help="try those again that survived before")
+    parser.add_argument("--learn", action="store_true", help="run the tests once to find out which call what, and try none")
     parser.add_argument("--list", action="store_true", help="show the mutants and try none")
     return parser.parse_args()
 
@@ -86,6 +93,12 @@ def _of_room(room: str, seed: int) -> Iterator[Mutation]:
         if is_python(mutation.applied(texts[path])):
             yield mutation
     raise SystemExit(f"room {room!r} has no more lines to mutate; ask for fewer with --count")
+
+
+def _tests(mutation: Mutation, calls: Path) -> list[str]:
+    source = (ROOT / mutation.path).read_text()
+    calling = [] if mutation.compiled else callers(calls, source, mutation.path, mutation.line)
+    return covering(ROOT, _room(mutation), mutation.path, calling)
 
 
 def _room(mutation: Mutation) -> str:

@@ -1,6 +1,7 @@
 """The rooms that are mutated, and the tests that have to notice: a room's own first, because one that fails is enough."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 _EARLY = (
@@ -11,6 +12,8 @@ _EARLY = (
     "tests/unit/test_bad_input.py",
 )
 """Those of the library that notice most, before all others that lie beside them."""
+_ELSEWHERE = "tests/end_to_end/"
+"""Those that look at other processes."""
 _NOT_OF_THE_LIBRARY = {"test_docs.py", "test_files.py", "test_mutations.py", "test_public_surface.py", "test_simulate.py"}
 _SERVED = (
     "tests/unit/runtime",
@@ -91,9 +94,17 @@ def sources(root: Path, room: str) -> list[str]:
     return [path for path in found if path not in _LEFT_OUT]
 
 
-def covering(root: Path, room: str, path: str = "") -> list[str]:
-    """The tests of a room, each once: the nearest first, then the room's, and for the library all that lie beside them."""
-    own = [*(_nearest(root, path) if path else ()), *TESTS[room]]
+def covering(root: Path, room: str, path: str = "", calling: Sequence[str] = ()) -> list[str]:
+    """The tests of a room, each once: the nearest first, then the room's, and for the library all that lie beside them.
+
+    Where it is known which of them call what is mutated, those alone, and the ones that start processes of their own.
+    """
+    near = _nearest(root, path) if path else []
+    if calling:
+        elsewhere = [test for test in TESTS[room] if test.startswith(_ELSEWHERE)]
+        own = [*(test for test in near if test in calling), *calling, *elsewhere]
+        return list(dict.fromkeys(own))
+    own = [*near, *TESTS[room]]
     if not set(_SERVED) <= set(own):
         beside = [f"tests/unit/{path.name}" for path in sorted((root / "tests/unit").glob("test_*.py"))]
         own += [*_EARLY, *(path for path in beside if Path(path).name not in _NOT_OF_THE_LIBRARY)]
@@ -101,11 +112,23 @@ def covering(root: Path, room: str, path: str = "") -> list[str]:
     return [path for path in dict.fromkeys(own) if (root / path).exists()]
 
 
+def watched(root: Path) -> list[str]:
+    """All tests of all rooms that run in the process that starts them."""
+    found = [test for room in TESTS for test in covering(root, room) if not test.startswith(_ELSEWHERE)]
+    return list(dict.fromkeys(found))
+
+
 def _nearest(root: Path, path: str) -> list[str]:
-    """Tests of the file's own name, then those that import it: they notice most of what changes in it, and soon."""
+    """Tests of the file's own name, then those that import it or share a word with it: they notice most, and soon."""
     module, name = ".".join(Path(path).with_suffix("").parts[1:]), Path(path).stem
     asks = re.compile(rf"^(from {re.escape(module)} import|import {re.escape(module)}\b)", re.MULTILINE)
-    tests = sorted((root / "tests").rglob("test_*.py"))
-    named = [test for test in tests if test.name == f"test_{name}.py"]
-    importing = [test for test in tests if asks.search(test.read_text()) and "torture" not in test.parts]
-    return [test.relative_to(root).as_posix() for test in [*named, *importing]]
+    tests = [test for test in sorted((root / "tests").rglob("test_*.py")) if "torture" not in test.parts]
+    named = [test for test in tests if test.stem == f"test_{name}"]
+    importing = [test for test in tests if asks.search(test.read_text())]
+    alike = [test for test in tests if _words(test.stem) & _words(name)]
+    return [test.relative_to(root).as_posix() for test in [*named, *importing, *alike]]
+
+
+def _words(name: str) -> set[str]:
+    """The words of a file's name, in the singular, without those that every other name has."""
+    return {word.rstrip("s") for word in name.split("_")} - {"test", "sqlite", "postgre", "of", "item", "user", "file"}

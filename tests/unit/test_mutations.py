@@ -1,5 +1,6 @@
 """The program that makes mutants: what it changes, what it leaves alone, and that it stays within its limits."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "mutants"))
 
+from calls import callers  # noqa: E402
 from equivalent import equivalents, outdated  # noqa: E402
 from mutations import is_python, mutations_of  # noqa: E402
 from rooms import TESTS, covering, sources  # noqa: E402
@@ -200,3 +202,26 @@ def test_a_room_that_is_not_there_is_named(room: str) -> None:
     )
     assert ran.returncode == 1
     assert f"no room {room!r}; there are model, catalogue" in ran.stderr
+
+
+def test_a_mutant_meets_the_tests_that_call_its_function_the_quickest_first(tmp_path: Path) -> None:
+    source = "LIMIT = 3\n\n@twice\ndef first():\n    return LIMIT\n\ndef second():\n    return [1 for _ in first()]\n"
+    known = {
+        "tests/slow.py": {"seconds": 9.0, "calls": ["src/a.py:3"]},
+        "tests/quick.py": {"seconds": 1.0, "calls": ["src/a.py:3", "src/a.py:7"]},
+        "tests/other.py": {"seconds": 0.1, "calls": ["src/b.py:3"]},
+    }
+    (calls := tmp_path / "calls.json").write_text(json.dumps(known))
+    assert callers(calls, source, "src/a.py", 5) == ["tests/quick.py", "tests/slow.py"]
+    assert callers(calls, source, "src/a.py", 8) == ["tests/quick.py"]
+    assert callers(calls, source, "src/a.py", 1) == ["tests/quick.py", "tests/slow.py"]  # what any function may look at
+    assert callers(tmp_path / "none.json", source, "src/a.py", 5) == []
+
+
+def test_other_processes_are_tried_even_where_it_is_known_who_calls() -> None:
+    tests = covering(
+        ROOT, "storage", "src/coldstream/storage/backup_file.py", ["tests/quick.py", "tests/contracts/test_backup.py"]
+    )
+    assert tests[:2] == ["tests/contracts/test_backup.py", "tests/quick.py"]
+    assert all(test.startswith("tests/end_to_end/") for test in tests[2:])
+    assert tests[2:]
