@@ -4,7 +4,7 @@ They are numbers of ours and not measured as it runs: what has to go under a bud
 `tests/unit/test_memory.py` measures that they are enough.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 COLUMN = 320
@@ -35,10 +35,19 @@ def text_cost(text: str) -> int:
     return len(text) if text.isascii() else 4 * len(text)
 
 
+def texts_cost(texts: Sequence[str]) -> int:
+    """What many texts weigh."""
+    return sum(map(len, texts)) if all(map(str.isascii, texts)) else sum(map(text_cost, texts))
+
+
 def attributes_cost(attributes: Mapping[str, Any]) -> int:
     """What the attributes of a user or an item weigh."""
     total = 0
     for raw in attributes.values():
-        for value in raw if isinstance(raw, list | tuple) else (raw,):
-            total += ATTRIBUTE + (text_cost(value) if isinstance(value, str) else 0)
+        if isinstance(raw, str):
+            total += ATTRIBUTE + text_cost(raw)
+        elif isinstance(raw, list | tuple):
+            total += ATTRIBUTE * len(raw) + texts_cost([value for value in raw if isinstance(value, str)])
+        else:
+            total += ATTRIBUTE
     return total

@@ -192,20 +192,22 @@ def _of_blocks(content: Flags, size: int) -> Ulongs:
 
 
 def _of_records(content: NDArray[Any], length: NDArray[Any]) -> Ulongs:
-    """A digest of each record: a sum of its bytes, each times a number of its place, and of its length."""
-    starts, ends = bounds(content, length)
+    """A digest of each record: a sum of its bytes, each times a number of its place, and of its length.
+
+    Those of one length are looked at together: most have one of a few.
+    """
+    starts, _ = bounds(content, length)
     factors = _factors(1 + int(length.max(initial=0)))
     found: Ulongs = (length.astype(np.int64) + 2).astype(np.uint64) * factors[0]
-    first = 0
-    while first < len(length):
-        last = max(first + 1, int(np.searchsorted(ends, starts[first] + PIECE, "right")))
-        some = np.arange(first, last)[length[first:last] > 0]
-        if len(some):
-            begin, end = int(starts[some[0]]), int(ends[some[-1]])
-            place = np.arange(begin, end) - np.repeat(starts[some], length[some])
-            products = content[begin:end].astype(np.uint64) * factors[1 + place]
-            found[some] += np.add.reduceat(products, starts[some] - begin)
-        first = last
+    by_length = np.argsort(length, kind="stable")
+    sizes, counts = np.unique(length, return_counts=True)
+    last = 0
+    for size, count in zip(sizes.tolist(), counts.tolist(), strict=True):
+        first, last = last, last + count
+        step = max(1, PIECE // max(1, size))
+        for some in (by_length[at : min(at + step, last)] for at in range(first, last, step) if size > 0):
+            own = content[starts[some][:, None] + np.arange(size)]
+            found[some] += own.astype(np.uint64) @ factors[1 : 1 + size]
     return found
 
 

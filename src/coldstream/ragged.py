@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 from coldstream.arrays import Flags, Integers, Longs
 
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+
+Slices = TypeVar("Slices", bytes, str)
+Part = TypeVar("Part")
 
 PIECE = 10_000
 """Documents that are decoded in one go: enough to share the price of a call, few enough to be held at once."""
@@ -34,14 +37,13 @@ def bounds(content: NDArray[Any], length: NDArray[Any]) -> tuple[Longs, Longs]:
 
 def parted(content: NDArray[Any], length: NDArray[Any]) -> list[bytes | None]:
     """The inverse of `joined`."""
-    whole, (starts, ends) = content.tobytes(), bounds(content, length)
-    spans = zip(starts.tolist(), ends.tolist(), length.tolist(), strict=True)
-    return [whole[start:end] if size >= 0 else None for start, end, size in spans]
+    return _with_gaps(_parts(content.tobytes(), content, length), length)
 
 
 def blobs(content: NDArray[Any], length: NDArray[Any]) -> list[bytes]:
     """The same where none may be missing."""
-    return [_there(part) for part in parted(content, length)]
+    _refuse_gaps(length)
+    return _parts(content.tobytes(), content, length)
 
 
 def joined_texts(texts: Iterable[str | None]) -> tuple[Flags, Integers]:
@@ -51,12 +53,13 @@ def joined_texts(texts: Iterable[str | None]) -> tuple[Flags, Integers]:
 
 def parted_texts(content: NDArray[Any], length: NDArray[Any]) -> list[str | None]:
     """The inverse of `joined_texts`."""
-    return [None if part is None else part.decode() for part in parted(content, length)]
+    return _with_gaps(_texts(content, length), length)
 
 
 def texts(content: NDArray[Any], length: NDArray[Any]) -> list[str]:
     """The same where none may be missing."""
-    return [part.decode() for part in blobs(content, length)]
+    _refuse_gaps(length)
+    return _texts(content, length)
 
 
 def joined_documents(documents: Iterable[Any]) -> tuple[Flags, Integers]:
@@ -86,7 +89,26 @@ def packed_document(document: Any) -> bytes:
     return _encode(document).encode()
 
 
-def _there(part: bytes | None) -> bytes:
-    if part is None:
+def _parts(whole: Slices, content: NDArray[Any], length: NDArray[Any]) -> list[Slices]:
+    """The parts of a whole; one that is not there is empty."""
+    starts, ends = bounds(content, length)
+    return [whole[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+
+
+def _texts(content: NDArray[Any], length: NDArray[Any]) -> list[str]:
+    whole = content.tobytes()
+    if whole.isascii():  # a character is a byte, so that one text can be cut instead of many bytes decoded
+        return _parts(whole.decode("ascii"), content, length)
+    return [part.decode() for part in _parts(whole, content, length)]
+
+
+def _with_gaps(parts: list[Part], length: NDArray[Any]) -> list[Part | None]:
+    found: list[Part | None] = list(parts)
+    for missing in np.flatnonzero(length < 0).tolist():
+        found[missing] = None
+    return found
+
+
+def _refuse_gaps(length: NDArray[Any]) -> None:
+    if (length < 0).any():
         raise ValueError("a part of a ragged array is missing")
-    return part

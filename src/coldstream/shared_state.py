@@ -97,11 +97,11 @@ def shared_model_of(document: Mapping[str, Any], parts: Mapping[str, Mapping[str
 
 
 def _vocabulary(fields: Sequence[str], arrays: Mapping[str, NDArray[Any]]) -> Vocabulary:
-    column_field = checked_columns("vocabulary.field", arrays["field"], ITEM_GAP, len(fields)).tolist()
+    column_field = checked_columns("vocabulary.field", arrays["field"], ITEM_GAP, len(fields))
     values = parted_texts(arrays["value"], arrays["value_length"])
-    if any((field < 0) != (value is None) for field, value in zip(column_field, values, strict=True)):
+    if not np.array_equal(column_field < 0, arrays["value_length"] < 0):
         raise ValueError("a column has a field and no value, or a value and no field")
-    return Vocabulary.from_document({"fields": fields, "column_field": column_field, "column_value": values})
+    return Vocabulary.from_document({"fields": fields, "column_field": column_field.tolist(), "column_value": values})
 
 
 def parts_of(arrays: Mapping[str, NDArray[Any]], *names: str) -> dict[str, dict[str, NDArray[Any]]]:

@@ -24,6 +24,10 @@ FORMAT, VERSION = "coldstream-snapshot", 5
 NOT_WHAT_IT_SHOULD_BE = (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError)
 """What restoring raises where a document or an array is of another kind than the code that reads it expects."""
 
+_PART = 2**20
+"""Bytes of a file that are read in one go."""
+_LONGEST_HEADER = 2**16
+"""Bytes within which an array's header ends: the longest that NumPy reads, of the kinds that are read here, has 10,000."""
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
@@ -66,15 +70,26 @@ def _members(file: BinaryIO) -> dict[str, NDArray[Any]]:
         if len({member.filename for member in members}) < len(members):
             raise ValueError("two members have one name")
         # A member is read to its end first, where its checksum is compared: what is parsed is what was written.
-        return {member.filename.removesuffix(".npy"): _array(archive.read(member)) for member in members}
+        return {member.filename.removesuffix(".npy"): _array(_content(archive, member)) for member in members}
 
 
-def _array(content: bytes) -> NDArray[Any]:
-    file = io.BytesIO(content)
-    shape, _, kind = _HEADERS[np.lib.format.read_magic(file)](file)
+def _content(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytearray:
+    """All bytes of a member, in memory that an array can have for its own."""
+    content, first = bytearray(member.file_size), 0
+    with archive.open(member) as file, memoryview(content) as whole:
+        while part := file.read(_PART):
+            whole[first : first + len(part)] = part
+            first += len(part)
+    if first != len(content):
+        raise ValueError(f"{member.filename} has {first:,} bytes of {len(content):,}")
+    return content
+
+
+def _array(content: bytearray) -> NDArray[Any]:
+    file = io.BytesIO(content[:_LONGEST_HEADER])
+    shape, by_columns, kind = _HEADERS[np.lib.format.read_magic(file)](file)
     declared, held = math.prod(shape) * kind.itemsize, len(content) - file.tell()
     if kind.hasobject or min(shape, default=0) < 0 or declared != held:
         raise ValueError(f"an array of {kind} and shape {shape} does not have {held:,} bytes")
-    file.seek(0)
-    array: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
-    return array
+    flat: NDArray[Any] = np.ndarray(math.prod(shape), kind, content, file.tell())
+    return flat.reshape(shape, order="F" if by_columns else "C")

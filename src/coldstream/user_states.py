@@ -16,7 +16,7 @@ from coldstream.arrays import Integers, grown
 from coldstream.bounds import Bounds
 from coldstream.catalogue.catalogue import Catalogue
 from coldstream.catalogue.shapes import UserHistory
-from coldstream.costs import attributes_cost, text_cost
+from coldstream.costs import attributes_cost, text_cost, texts_cost
 from coldstream.events.clock import Clock
 from coldstream.events.event import Event
 from coldstream.features.encoded_user import EncodedUser
@@ -409,7 +409,7 @@ class UserStates:
         content, length = arrays["user"], arrays["user_length"]
         self.seen, self.weight = check_all(content, length, len(self._catalogue.ids), self._catalogue.freed)
         ids = texts(arrays["id"], arrays["id_length"])
-        self.weight += sum(map(text_cost, ids))
+        self.weight += texts_cost(ids)
         self._packed = dict(zip(ids, blobs(content, length), strict=True))
         if len(self._packed) < len(ids):
             raise ValueError("a user is there twice")

@@ -2,12 +2,14 @@
 
 import copy
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from coldstream import increments
 from coldstream.increments import BLOCK, State, fingerprint, increment, is_increment, merged
 from coldstream.ragged import joined
 
@@ -42,15 +44,27 @@ states = st.builds(state, rows, flat, users, st.text(st.characters(exclude_categ
 @settings(max_examples=200)
 def test_any_state_can_follow_any_other(given_states: list[State]) -> None:
     first, *rest = copy.deepcopy(given_states)
-    known, increments = fingerprint(first), []
+    known, made_so_far = fingerprint(first), []
     for later in rest:
         made, known = increment(later, known)
         assert is_increment(made)
-        increments.append(made)
-        found, seal = merged(first, increments)
+        made_so_far.append(made)
+        found, seal = merged(first, made_so_far)
         same(found, later)
         assert seal.seal == known.seal
     same(first, given_states[0])
+
+
+@given(st.lists(st.none() | st.binary(max_size=9), max_size=30), st.integers(1, 20))
+def test_a_record_has_the_digest_of_its_definition(records: list[bytes | None], piece: int) -> None:
+    """Files of older releases hold seals of these digests."""
+    content, length = joined(records)
+    factors = [int(own) for own in increments._factors(10)]
+    with mock.patch.object(increments, "PIECE", piece):
+        found = increments._of_records(content, length).tolist()
+    for record, own in zip(records, found, strict=True):
+        size, part = (-1, b"") if record is None else (len(record), record)
+        assert own == ((size + 2) * factors[0] + sum(b * f for b, f in zip(part, factors[1:], strict=False))) % 2**64
 
 
 def test_an_array_that_was_not_there_before_is_all_new() -> None:

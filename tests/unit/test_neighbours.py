@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from coldstream import Again, Event, Follows, Id, InvalidInput, InvalidSnapshot, Recommender, Schema, Together
+from coldstream.catalogue import neighbours
 from coldstream.catalogue.combinations import CombinationTable
 from coldstream.catalogue.cross_features import cross_features
 from coldstream.catalogue.learning import count_choice
@@ -313,3 +314,8 @@ def test_a_snapshot_with_neighbours_that_are_not_mutual_is_refused() -> None:
     arrays["catalogue.partner"][0] = 20
     with pytest.raises(InvalidSnapshot, match="mutual"):
         Recommender.from_state(document, arrays)
+
+
+def test_pieces_are_as_wide_outside_of_kernels_as_inside() -> None:
+    sizes = np.arange(1, 1025)
+    assert neighbours._kinds(sizes).tolist() == [neighbours._kind(size) for size in sizes.tolist()]

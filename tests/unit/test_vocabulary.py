@@ -183,3 +183,20 @@ def test_any_gap_is_filled_again_once_items_are_no_longer_apart() -> None:
     vocabulary.fill_any_gap()
     assert vocabulary.document()["column_field"] == [-1, -1, 1, -1]
     assert [vocabulary.admit(2, user) for user in ("u2", "u3", "u4", "u5")] == [0, 1, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("fields", "values"),
+    [
+        ([0, 0], ["a", "a"]),  # a value with two columns
+        ([0, 2], ["a", "b"]),  # a field that is not there
+        ([0, -3], ["a", None]),
+        ([0, -1], ["a", "b"]),  # a gap with a value
+        ([0, 1], ["a", None]),  # a value that is missing
+        ([0, 1], ["a", 7]),
+        ([0], ["a", "b"]),
+    ],
+)
+def test_a_document_that_is_not_one_is_refused(fields: list[int], values: list[object]) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        Vocabulary.from_document({"fields": ["f", "g"], "column_field": fields, "column_value": values})

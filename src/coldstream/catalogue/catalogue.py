@@ -28,7 +28,7 @@ from coldstream.catalogue.shapes import Items, Neighbours, ScanRows, Trends, Use
 from coldstream.catalogue.slot_table import Place, SlotTable
 from coldstream.catalogue.trends import enter, enter_all, leave
 from coldstream.catalogue.windows import WindowTable
-from coldstream.costs import attributes_cost, text_cost
+from coldstream.costs import attributes_cost, text_cost, texts_cost
 from coldstream.events.availability import Availability
 from coldstream.features.encoder import ItemAttribute
 from coldstream.features.history import LastItemFeatures
@@ -434,7 +434,7 @@ class Catalogue:
         live = len(slot)
         self._table.restore(ids, document["freed"], arrays["gone"], arrays["freed_at"], slot)
         self._make_room_for_slots(slots)
-        self.weight += sum(map(text_cost, ids))
+        self.weight += texts_cost(ids)
         checked_columns("id_column", arrays["id_column"], 0 if has_ids else -1, columns if has_ids else 0)
         restore_combinations(self._combinations, self._number_column, columns, arrays)
         order.make_room(live)

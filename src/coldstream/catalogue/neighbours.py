@@ -132,6 +132,11 @@ def _kind(size: int) -> int:
     return kind
 
 
+def _kinds(size: NDArray[Any]) -> NDArray[np.int64]:
+    """`_kind` of many, and outside of kernels: compiled by itself, it would be compiled anew in every process."""
+    return np.searchsorted(SIZE << np.arange(27), size)
+
+
 @inlined
 def _drop(rows: Neighbours, slot: int, at: int) -> None:
     """Take an entry out; the newest of the row takes its place."""
@@ -161,7 +166,7 @@ def take_out(rows: Neighbours, slot: int) -> None:
 def neighbours_of(columns: Integers, most: int = MOST) -> Neighbours:
     """Neighbours of no item yet."""
     none = np.zeros(0, np.int32)
-    free = np.full(_kind(most) + 1, -1, np.int32)
+    free = np.full(int(_kinds(np.array(most))) + 1, -1, np.int32)
     return Neighbours(none, none, none, none, none, none, np.zeros(1, np.int32), free, columns, most)
 
 
@@ -208,13 +213,13 @@ def restored(rows: Neighbours, slots: int, live: Integers, arrays: Mapping[str, 
     owner = np.repeat(np.arange(len(length), dtype=np.int32), length)
     if {len(owner)} != {len(partner), len(together), len(follows)} or slots != len(length):
         raise ValueError("the neighbours do not add up")
-    here, there = np.lexsort((partner, owner)), np.lexsort((owner, partner))
-    mutual = (owner[here] == partner[there]).all() and (partner[here] == owner[there]).all()
+    wide = np.int64(slots)
+    mutual = np.array_equal(np.sort(owner * wide + partner), np.sort(partner * wide + owner))
     alive = np.zeros(slots, bool)
     alive[live] = True
     if not mutual or not alive[partner].all() or not alive[owner].all():
         raise ValueError("the neighbours are not mutual")
-    rows = _with_entries(rows, int(sum(SIZE << _kind(size) for size in length.tolist() if size)))
+    rows = _with_entries(rows, int((SIZE << _kinds(length[length > 0])).sum()))
     _enter_rows(rows, length, partner, together, follows)
     return rows
 

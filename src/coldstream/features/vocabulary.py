@@ -4,12 +4,13 @@ import heapq
 from array import array
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from coldstream.arrays import Integers
-from coldstream.costs import text_cost
+from coldstream.arrays import Integers, checked_columns
+from coldstream.costs import text_cost, texts_cost
 
 GAP, ITEM_GAP = -1, -2
 """The field of a column that stands for nothing; and of one that a feature of an item left, where these are kept apart."""
@@ -268,20 +269,23 @@ class Vocabulary:
         vocabulary = cls()
         for name in document["fields"]:
             vocabulary.admit_field(str(name))
-        vocabulary._field_of.extend(document["column_field"])
-        vocabulary._value_of.extend(document["column_value"])
-        item_gaps: list[int] = []
-        for column, (field, value) in enumerate(zip(vocabulary._field_of, vocabulary._value_of, strict=True)):
-            if value is not None:
-                vocabulary._columns[field][value] = column
-                vocabulary._listed[field].append(column)
-                vocabulary.text += text_cost(value)
-            elif field == ITEM_GAP:
-                vocabulary._field_of[column] = GAP
-                item_gaps.append(column)
-            else:
-                vocabulary._gaps.append(column)  # ascending, so already a heap
-        if item_gaps:
-            vocabulary._item_gaps = item_gaps
+        fields, values = np.array(document["column_field"], np.int32), list(document["column_value"])
+        if len(fields) != len(values) or any(values[gap] is not None for gap in np.flatnonzero(fields < 0).tolist()):
+            raise ValueError("a column has a field and no value, or a value and no field")
+        checked_columns("column_field", fields, ITEM_GAP, len(vocabulary.fields))
+        by_field = np.argsort(fields, kind="stable").astype(np.int32)
+        ends = np.searchsorted(fields, np.arange(len(vocabulary.fields) + 1), sorter=by_field)
+        for number, (first, last) in enumerate(pairwise(ends.tolist())):
+            columns = by_field[first:last].tolist()
+            named = [values[column] for column in columns]
+            vocabulary._columns[number] = dict(zip(named, columns, strict=True))
+            if len(vocabulary._columns[number]) < len(columns):
+                raise ValueError("a value has two columns")
+            vocabulary._listed[number].extend(columns)
+            vocabulary.text += texts_cost(named)
+        vocabulary._gaps = np.flatnonzero(fields == GAP).tolist()  # ascending, so already a heap
+        vocabulary._item_gaps = np.flatnonzero(fields == ITEM_GAP).tolist() or None
+        vocabulary._field_of.extend(np.maximum(fields, GAP).tolist())
+        vocabulary._value_of = values
         vocabulary.commit()
         return vocabulary
