@@ -97,7 +97,8 @@ class Workshop:
 
     def _run(self, tests: list[str], cache: Path, limit: float = SECONDS) -> Outcome:
         began = time.monotonic()
-        stop = ["-o", f"faulthandler_timeout={SECONDS_PER_TEST}", "-o", "faulthandler_exit_on_timeout=true"]
+        longest = min(SECONDS_PER_TEST, limit / 2)  # a test that waits for ever has noticed, also at a first look
+        stop = ["-o", f"faulthandler_timeout={longest}", "-o", "faulthandler_exit_on_timeout=true"]
         quiet = ["-x", "-rfE", "--no-header", "--tb=no", "-p", "no:cacheprovider"]
         environment = os.environ | {
             "PYTHONPATH": str(self._tree / "src"),
