@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -49,3 +50,37 @@ def asked_of(follower: Following, *, held: bool | None) -> list[str]:
 )
 def test_a_follower_is_stopped(held: bool | None, follower: Following, asked: list[str]) -> None:
     assert asked_of(follower, held=held) == asked
+
+
+class Asked:
+    """What replicas share, which notes what it is asked for."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def wait(self, _: float) -> int:
+        return 0
+
+    def look(self) -> News:
+        return News(1, 2, 0, None, 0, held=True, followed=True)
+
+    def give_up_duty(self) -> None:
+        self.calls.append("give up")
+
+    def take_duty(self) -> bool:
+        self.calls.append("take")
+        return True
+
+
+def test_who_leaves_gives_up_the_duty_of_snapshots_once_and_takes_none_from_then_on(tmp_path: Path) -> None:
+    async def run() -> None:
+        unused = cast(Any, None)
+        replica = Replica(unused, unused, unused, tmp_path, unused, 1.0, unused)
+        follower = SimpleNamespace(takes_snapshots=True, stopped=False, notice=lambda _: None)
+        replica._sharing, replica._leaving = cast(Any, shared := Asked()), True
+        for _ in range(2):
+            await replica._watch_writer(cast(Any, follower))
+        assert shared.calls == ["give up"]
+        assert not follower.takes_snapshots
+
+    asyncio.run(run())
