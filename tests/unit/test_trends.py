@@ -11,7 +11,10 @@ from coldstream import Event, Id, Recommender, Schema, Trend
 from coldstream.catalogue.scan_order import ScanOrder
 from coldstream.catalogue.trends import EPSILON, count_trend, enter, pass_by, trends_of, value_at
 from coldstream.model.compiled import kernel
+from coldstream.model.kernels import itself
 from coldstream.model.keyed_random import key_of
+from coldstream.model.shapes import PAIRS, Theta
+from coldstream.scoring.folding import fold_trends
 
 HALF_LIVES = [2.0, 50.0]
 
@@ -141,3 +144,18 @@ def test_training_sees_trends_as_they_were_before_each_event(monkeypatch: pytest
     for name, array in ours[1].items():
         if name != "model.surprise":  # what is learned in any order cannot become more surprising
             np.testing.assert_array_equal(array, theirs[1][name], err_msg=name)
+
+
+@pytest.mark.parametrize("pairs", ["j>i", "j>=i"])
+def test_of_two_trends_every_pair_that_counts_is_folded_and_nothing_else_is_written(pairs: str) -> None:
+    rng, kind = np.random.default_rng(2), PAIRS[pairs]
+    V = rng.normal(size=(7, 5)).astype(np.float32)
+    theta = Theta(np.zeros(1), np.zeros(7, np.float32), V, np.zeros(7, np.int32))
+    column, Z = np.array([6, 1, 4], np.int32), rng.normal(size=(9, 5)).astype(np.float32)
+    product, pair = np.empty((3, 9), np.float32), np.full((3, 3), np.nan, np.float32)
+    fold_trends(theta, column, kind, Z, product, pair)
+    np.testing.assert_allclose(product, V[column] @ Z.T, rtol=1e-5, atol=1e-6)
+    wanted = np.tril(V[column] @ V[column].T)
+    wanted[np.arange(3), np.arange(3)] *= itself(kind)
+    wanted[np.triu_indices(3, 1)] = np.nan
+    np.testing.assert_allclose(pair, wanted, rtol=1e-5, atol=1e-6)

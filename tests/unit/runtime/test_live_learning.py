@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from coldstream import Id, Recommender, Schema
+from coldstream.runtime import live_learning
 from coldstream.runtime.live_learning import LONGEST_PIECE, LiveLearning
 from coldstream.runtime.progress import Progress
 from coldstream.runtime.records import Interaction, ItemPut, Record
@@ -49,3 +50,18 @@ def test_a_record_of_many_values_is_learned_by_itself_and_so_are_few_of_several(
     assert pieces([hostile] * 4) == [1, 1, 1, 1]
     fields = Interaction("u", "i", context={f"f{n}": "x" for n in range(60)})
     assert max(pieces([fields] * 20)) == 4
+
+
+def test_a_slice_begins_when_others_had_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, turns = [0.0], list[int]()
+    monkeypatch.setattr(live_learning, "perf_counter", lambda: now[0])
+    progress = Progress()
+    monkeypatch.setattr(progress, "reached", turns.append)
+    learning = LiveLearning(Heard(), 0.0, progress)  # type: ignore[arg-type]
+    now[0] += 2 * live_learning.SLICE  # others had their turn meanwhile
+    learning.begin()
+    asyncio.run(learning.learn([(1, ItemPut("i", {})), (2, ItemPut("j", {}))]))
+    assert turns == [2]  # nobody else had to have one
+    now[0] += 2 * live_learning.SLICE  # this time, it was learning that took so long
+    asyncio.run(learning.learn([(3, ItemPut("i", {})), (4, ItemPut("j", {}))]))
+    assert turns == [2, 3, 4]

@@ -1,0 +1,41 @@
+"""A writer that gives its store back ends all that uses it first: a snapshot that is being taken, upkeep, its own task."""
+
+import asyncio
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+from coldstream.runtime.writer import Writer
+
+
+def test_all_that_uses_a_store_is_ended_before_it_is_given_back() -> None:
+    asked: list[str] = []
+
+    def ask(name: str) -> Callable[[], Any]:
+        async def noted() -> None:
+            asked.append(name)
+
+        return noted
+
+    async def in_store(action: Callable[[], None]) -> None:
+        action()
+
+    async def run() -> None:
+        task = asyncio.ensure_future(ask("task")())
+        writer = SimpleNamespace(
+            _wake=asyncio.Event(),
+            snapshots=SimpleNamespace(give_up=ask("snapshot")),
+            _upkeep=SimpleNamespace(end=ask("upkeep")),
+            _task=task,
+            _in_store=in_store,
+            _store=SimpleNamespace(close=lambda: asked.append("close")),
+            _thread=SimpleNamespace(shutdown=lambda: asked.append("thread")),
+        )
+        await Writer._leave(cast(Any, writer))
+        assert writer._wake.is_set()
+        assert writer._stopping
+        assert writer.resigned
+
+    asyncio.run(run())
+    assert set(asked[:3]) == {"snapshot", "upkeep", "task"}
+    assert asked[3:] == ["close", "thread"]
