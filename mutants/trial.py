@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from imports import dependents
 from mutations import Mutation
 
 MEMORY = 12 * 2**30
@@ -70,7 +71,7 @@ class Workshop:
         """
         file = self._tree / mutation.path
         source = file.read_text()
-        with self._cache(mutation.compiled) as cache:
+        with self._cache(mutation) as cache:
             try:
                 file.write_text(mutation.applied(source))
                 outcome = self._run(tests, cache, seconds)
@@ -85,12 +86,14 @@ class Workshop:
         return outcome
 
     @contextmanager
-    def _cache(self, compiled: bool) -> Iterator[Path]:
-        if not compiled:
+    def _cache(self, mutation: Mutation) -> Iterator[Path]:
+        """Machine code that may be used: all that is known, or what the mutated file is no part of."""
+        if not mutation.compiled:
             yield self._known
             return
         passing = self._folder / "passing-cache"
         try:
+            _take_along(self._known, passing, dependents(self._tree / "src", mutation.path.removeprefix("src/")))
             yield passing
         finally:
             shutil.rmtree(passing, ignore_errors=True)
@@ -137,6 +140,20 @@ class Workshop:
             return Outcome(TIMED_OUT, "", seconds)
         failed = [line for line in said.splitlines() if line.startswith(("FAILED ", "ERROR "))]
         return Outcome(KILLED if code else SURVIVED, failed[0].split(" - ")[0] if failed else "", seconds)
+
+
+def _take_along(known: Path, passing: Path, stale: set[str]) -> None:
+    """Machine code of files of the package that are not stale, from one cache to another.
+
+    Numba keeps code in `folder_digest/file.function-line…`, in a folder for each folder of sources.
+    """
+    shutil.rmtree(passing, ignore_errors=True)
+    for path in known.glob("*/*") if known.exists() else ():
+        folder, file = path.parent.name.rpartition("_")[0], path.name.partition(".")[0]
+        source = f"coldstream/{folder}/{file}.py"
+        if (known.parent / "tree/src" / source).exists() and source not in stale:
+            (passing / path.parent.name).mkdir(parents=True, exist_ok=True)
+            os.link(path, passing / path.parent.name / path.name)
 
 
 def _limit() -> None:

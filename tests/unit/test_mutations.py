@@ -12,8 +12,10 @@ sys.path.insert(0, str(ROOT / "mutants"))
 
 from calls import callers  # noqa: E402
 from equivalent import equivalents, outdated  # noqa: E402
+from imports import dependents  # noqa: E402
 from mutations import is_python, mutations_of  # noqa: E402
 from rooms import TESTS, covering, sources  # noqa: E402
+from trial import _take_along  # noqa: E402
 
 SOURCE = '''"""A file with 2 < 3 in its docstring."""
 
@@ -225,3 +227,22 @@ def test_other_processes_are_tried_even_where_it_is_known_who_calls() -> None:
     assert tests[:2] == ["tests/contracts/test_backup.py", "tests/quick.py"]
     assert all(test.startswith("tests/end_to_end/") for test in tests[2:])
     assert tests[2:]
+
+
+def test_machine_code_is_stale_of_all_that_import_what_is_mutated() -> None:
+    stale = dependents(ROOT / "src", "coldstream/scoring/folding.py")
+    assert {"coldstream/scoring/folding.py", "coldstream/scoring/scorer.py", "coldstream/recommender.py"} <= stale
+    assert not {path for path in stale if path.startswith(("coldstream/model/", "coldstream/catalogue/"))}
+    assert "coldstream/catalogue/learning.py" in dependents(ROOT / "src", "coldstream/model/updates.py")
+
+
+def test_code_of_what_is_not_mutated_is_taken_along_and_nothing_of_tests(tmp_path: Path) -> None:
+    known = tmp_path / "machine-code"
+    for source in ("model/a.py", "scoring/b.py"):
+        (tmp_path / "tree/src/coldstream" / source).parent.mkdir(parents=True)
+        (tmp_path / "tree/src/coldstream" / source).touch()
+    for code in ("model_1/a.f-3.py311.nbi", "scoring_2/b.g-4.py311.nbi", "unit_3/test_c.h-5.py311.nbi"):
+        (known / code).parent.mkdir(parents=True)
+        (known / code).touch()
+    _take_along(known, tmp_path / "passing", {"coldstream/scoring/b.py"})
+    assert [path.name for path in (tmp_path / "passing").glob("*/*")] == ["a.f-3.py311.nbi"]
