@@ -316,6 +316,17 @@ def test_a_snapshot_with_neighbours_that_are_not_mutual_is_refused() -> None:
         Recommender.from_state(document, arrays)
 
 
+@pytest.mark.parametrize("count", [-1, 2**31 - 1])
+@pytest.mark.parametrize("name", ["together", "follows"])
+def test_a_count_that_cannot_be_or_could_not_grow_is_refused(name: str, count: int) -> None:
+    recommender = listener()
+    recommender.learn([Event("u", "i1"), Event("u", "i2")])
+    document, arrays = recommender.state()
+    arrays[f"catalogue.{name}"][0] = count
+    with pytest.raises(InvalidSnapshot, match=f"{name} does not hold numbers"):
+        Recommender.from_state(document, arrays)
+
+
 def test_pieces_are_as_wide_outside_of_kernels_as_inside() -> None:
     sizes = np.arange(1, 1025)
     assert neighbours._kinds(sizes).tolist() == [neighbours._kind(size) for size in sizes.tolist()]

@@ -7,6 +7,8 @@ from typing import Any, cast
 
 import pytest
 
+from coldstream.errors import StoreUnavailable
+from coldstream.runtime import replica as module
 from coldstream.runtime.replica import Replica
 from coldstream.storage.sharing import News
 
@@ -84,3 +86,20 @@ def test_who_leaves_gives_up_the_duty_of_snapshots_once_and_takes_none_from_then
         assert not follower.takes_snapshots
 
     asyncio.run(run())
+
+
+def test_a_log_that_cannot_be_followed_yet_is_asked_for_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited, answers = list[float](), iter([StoreUnavailable("not yet"), StoreUnavailable("not yet"), "the learner"])
+
+    def followed(*_: object) -> object:
+        answer = next(answers)
+        if isinstance(answer, StoreUnavailable):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(module, "followed", followed)
+    monkeypatch.setattr(module, "sleep", waited.append)
+    store = SimpleNamespace(close=lambda: waited.append(-1.0))
+    replica = SimpleNamespace(_shared=SimpleNamespace(followed=lambda: store), _requested=None)
+    assert Replica._anew(cast(Any, replica), lambda: False) == "the learner"
+    assert waited == [module.LOOK_EVERY, module.LOOK_EVERY, -1.0]

@@ -1,4 +1,4 @@
-"""A writer that gives its store back ends all that uses it first: a snapshot that is being taken, upkeep, its own task."""
+"""The order in which a writer does things: what uses a store ends before it is given back, and a merge is told at once."""
 
 import asyncio
 from collections.abc import Callable
@@ -39,3 +39,25 @@ def test_all_that_uses_a_store_is_ended_before_it_is_given_back() -> None:
     asyncio.run(run())
     assert set(asked[:3]) == {"snapshot", "upkeep", "task"}
     assert asked[3:] == ["close", "thread"]
+
+
+def test_whoever_waits_for_a_merge_has_its_turn_before_more_is_learned() -> None:
+    order: list[str] = []
+
+    async def in_store(action: Callable[[], Any]) -> Any:
+        return action()
+
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        writer = SimpleNamespace(
+            learner=SimpleNamespace(learners=2, position=7, apply=lambda *_: order.append("merged")),
+            _in_store=in_store,
+            _store=SimpleNamespace(append=lambda *_: [8]),
+            _merges=SimpleNamespace(note=lambda: None),
+            _progress=SimpleNamespace(reached=lambda _: loop.call_soon(order.append, "answered")),
+        )
+        await Writer._merge(cast(Any, writer))
+        order.append("goes on")
+
+    asyncio.run(run())
+    assert order == ["merged", "answered", "goes on"]
