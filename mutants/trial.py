@@ -32,6 +32,7 @@ SECONDS = 3600
 _SUBREAPER = 36  # prctl: orphans of what we start become ours, so that they can be ended
 
 KILLED, SURVIVED, TIMED_OUT = "killed", "survived", "timed out"
+_FROM_OUTSIDE = (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT)
 _LEFT_BEHIND = (".git", ".venv", "__pycache__", ".hypothesis", ".pytest_cache", ".mypy_cache", ".ruff_cache")
 
 
@@ -134,7 +135,7 @@ class Workshop:
             return Outcome(SURVIVED, f"not noticed within {limit:.0f} s", seconds)
         if code in (4, 5):  # what pytest says where it was asked wrongly
             raise SystemExit(f"pytest could not run {' '.join(tests)}:\n{said}")
-        if code == -signal.SIGKILL:  # none of our limits does that: somebody else, or the system for want of memory
+        if code in _FROM_OUTSIDE:  # none of our limits does that: somebody else, or the system for want of memory
             raise SystemExit("the tests were killed from outside, which says nothing of the mutant; start again to go on")
         if code in (None, -signal.SIGXCPU) or "Timeout (" in said:
             return Outcome(TIMED_OUT, "", seconds)
