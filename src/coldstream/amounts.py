@@ -31,7 +31,7 @@ def bytes_of(text: object) -> int | None:
 def _amount(text: object, units: dict[str, int]) -> float | None:
     if not isinstance(text, str):
         return None
-    parts = re.fullmatch(r"\s*(\d{1,12}(?:\.\d{1,9})?)\s*([A-Za-z]+)\s*", text)
+    parts = re.fullmatch(r"\s*(\d{1,12}(?:\.\d{1,9})?)\s*([A-Za-z]+)\s*", text, re.ASCII)
     if parts is None or parts[2] not in units:
         return None
     return float(parts[1]) * units[parts[2]] or None

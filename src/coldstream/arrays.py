@@ -6,6 +6,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+try:
+    import resource
+except ImportError:  # Windows has no such limits
+    resource = None  # type: ignore[assignment]
+
 Floats: TypeAlias = NDArray[np.float32]
 Doubles: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int32]
@@ -36,8 +41,18 @@ def frozen(raw: Any) -> Any:
         return raw
     if type(raw) is list and _STRINGS.issuperset(map(type, raw)):
         return tuple(raw)
-    value = plain(raw)
-    return tuple(map(frozen, value)) if isinstance(value, list) else value
+    return _with_tuples(plain(raw))
+
+
+def _with_tuples(value: Any) -> Any:
+    return tuple(map(_with_tuples, value)) if isinstance(value, list) else value
+
+
+def saved_count(name: str, raw: Any) -> int:
+    """The same number, if it is a whole one that can still be counted up."""
+    if not isinstance(raw, int) or isinstance(raw, bool) or not 0 <= raw < 2**62:
+        raise ValueError(f"{name} is no count")
+    return raw
 
 
 def checked_columns(name: str, array: NDArray[Any], lowest: int, end: int) -> Integers:
@@ -77,15 +92,21 @@ def grown(array: NDArray[Any], rows: int, fill: float = 0) -> NDArray[Any]:
 def grown_up_to(most: int, array: NDArray[Any], rows: int) -> NDArray[Any]:
     """The same of zeros, where there will be `most` rows at most: it is copied while it is small, and then has room for all.
 
-    Room that is not used costs addresses, and no memory. Where not even those are to be had, it grows as others do.
+    Room that is not used costs addresses, and no memory. Where those are limited or not to be had, it grows as others do:
+    who takes the last of them leaves none to libraries that are loaded later, some of which ask for ever.
     """
     larger = _doubled(len(array), rows)
-    if rows <= len(array) or not FEW_ROWS < larger < most:
+    if rows <= len(array) or not FEW_ROWS < larger < most or addresses_are_limited():
         return grown(array, rows)
     try:
         return grown(array, most)
-    except MemoryError:
+    except (MemoryError, OverflowError, ValueError):  # the last two where no address is so long
         return grown(array, rows)
+
+
+def addresses_are_limited() -> bool:
+    """Whether this process may have so many addresses only (`ulimit -v`)."""
+    return resource is not None and resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
 
 
 FEW_ROWS = 4096

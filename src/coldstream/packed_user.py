@@ -15,12 +15,15 @@ import numpy as np
 
 from coldstream.arrays import Flags, Integers, Longs, frozen
 from coldstream.costs import attributes_cost
-from coldstream.features.history import LastItemFeatures
+from coldstream.features.history import LastItemFeatures, check_last_item
 from coldstream.ragged import PIECE, bounds, decoded, packed_document
 
 # Time, NaN for none; as of when; the number of last items; twice that of all items, and 1 if counts follow.
 _HEADER = Struct("<dqII")
 _FIELDS = np.dtype([("time", "<f8"), ("as_of", "<i8"), ("recent", "<u4"), ("seen", "<u4")])
+
+MOST_TIMES = 2**31 - 2
+"""How often somebody had an item, at most; who has it oftener is not counted further."""
 
 Document = tuple[Mapping[str, Any], LastItemFeatures]
 
@@ -69,8 +72,10 @@ def unpacked(content: bytes) -> UserParts:
     return UserParts(numbers[:count].tolist(), time, last_item, attributes, slots, times, as_of)
 
 
-def check_all(content: Flags, length: Integers, slots: int, freed: int) -> tuple[int, int]:
-    """Refuse packed users that do not fit a catalogue of so many slots, freed so often. Kernels trust what they index with.
+def check_all(content: Flags, length: Integers, slots: int, freed: int, fields: int) -> tuple[int, int]:
+    """Refuse packed users that do not fit a catalogue of so many slots, freed so often, and a vocabulary of so many fields.
+
+    Kernels trust what they index with.
 
     How many items all of them had, and what their attributes weigh.
     """
@@ -79,12 +84,12 @@ def check_all(content: Flags, length: Integers, slots: int, freed: int) -> tuple
         raise ValueError("a user is shorter than a header")
     seen, weight = 0, 0
     for first in range(0, len(length), PIECE):
-        own = _check(content, starts[first : first + PIECE], ends[first : first + PIECE], slots, freed)
+        own = _check(content, starts[first : first + PIECE], ends[first : first + PIECE], slots, freed, fields)
         seen, weight = seen + own[0], weight + own[1]
     return seen, weight
 
 
-def _check(content: Flags, starts: Longs, ends: Longs, slots: int, freed: int) -> tuple[int, int]:
+def _check(content: Flags, starts: Longs, ends: Longs, slots: int, freed: int, fields: int) -> tuple[int, int]:
     header = _gathered(content, starts, _HEADER.size).view(_FIELDS)[:, 0]
     recent, seen, repeated = header["recent"].astype(np.int64), header["seen"].astype(np.int64) // 2, header["seen"] % 2
     text = starts + _HEADER.size + 4 * (recent + seen * (1 + repeated))
@@ -94,11 +99,15 @@ def _check(content: Flags, starts: Longs, ends: Longs, slots: int, freed: int) -
         raise ValueError("a user is of the future")
     first = starts + _HEADER.size
     _check_numbers(content, first, recent + seen, 0, slots)
-    _check_numbers(content, first + 4 * (recent + seen), seen * repeated, 1, 2**31 - 1)
+    _check_numbers(content, first + 4 * (recent + seen), seen * repeated, 1, MOST_TIMES + 1)
     known = np.flatnonzero(text < ends)
     spans = zip(text[known].tolist(), ends[known].tolist(), strict=True)
     documents = decoded([content[first:last].tobytes() for first, last in spans])
-    return int(seen.sum()), sum(attributes_cost(_document(document)[0]) for document in documents)
+    weight = 0
+    for attributes, last_item in map(_document, documents):
+        check_last_item(last_item, fields)
+        weight += attributes_cost(attributes)
+    return int(seen.sum()), weight
 
 
 def _document(document: Any) -> Document:

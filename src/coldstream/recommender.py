@@ -1,5 +1,6 @@
 """The whole path on one page: put, train, recommend, learn, explain, forget, save."""
 
+import math
 from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from coldstream.arguments import checked_count, checked_event, checked_events, checked_items, checked_pairs
-from coldstream.arrays import frozen
+from coldstream.arrays import frozen, saved_count
 from coldstream.bounds import Bounds
 from coldstream.catalogue.slot_table import Place
 from coldstream.config import Hyperparameters
@@ -465,8 +466,11 @@ class Recommender(Reader):
         parts = parts_of(arrays, "model", "vocabulary", "catalogue", "users", "usage", "item_usage", "admissions")
         shared = shared_model_of(document, parts)
         users = UserStates(shared.encoder, shared.catalogue)
+        position, events = (saved_count(name, document[name]) for name in ("position", "events"))
         time = document.get("time")
-        clock = Clock(int(document["position"]), int(document["events"]), None if time is None else float(time))
+        clock = Clock(position, events, None if time is None else float(time))
+        if clock.time is not None and not math.isfinite(clock.time):
+            raise ValueError("the time is not finite")
         users.follow(shared.bounds, clock)
         users.restore(parts["users"])
         users.epoch = clock.position

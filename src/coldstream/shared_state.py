@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coldstream.arrays import checked_columns
+from coldstream.arrays import checked_columns, saved_count
 from coldstream.bounds import Bounds
 from coldstream.config import Hyperparameters
+from coldstream.features.history import check_last_item
 from coldstream.features.schema import Schema
 from coldstream.features.vocabulary import ITEM_GAP, Vocabulary
 from coldstream.ragged import documents, joined_documents, joined_texts, parted_texts, texts
@@ -78,6 +79,8 @@ def shared_model_of(document: Mapping[str, Any], parts: Mapping[str, Mapping[str
     }
     if len(catalogue["ids"]) != len(notes):
         raise ValueError("an item has no attributes")
+    for note in catalogue["notes"]:
+        check_last_item(note, len(shared.encoder.vocabulary.fields))
     shared.catalogue.restore(columns, has_ids, catalogue, own)
     windows = {name.removeprefix("window_"): array for name, array in own.items() if name.startswith("window_")}
     shared.catalogue.windows.restore(shared.catalogue.live().tolist(), windows)
@@ -86,7 +89,8 @@ def shared_model_of(document: Mapping[str, Any], parts: Mapping[str, Mapping[str
     shared.catalogue.find_unheld(
         column for number in held if number != id_field for column in shared.encoder.vocabulary.columns(number)
     )
-    shared.gone, shared.pairs = Counter(document.get("gone", {})), int(document.get("pairs", 0))
+    shared.gone = Counter({name: saved_count(name, own) for name, own in document.get("gone", {}).items()})
+    shared.pairs = saved_count("pairs", document.get("pairs", 0))
     if "admissions" in document:
         shared.admissions.restore(shared.encoder.schema, document["admissions"], parts["admissions"])
         if shared.admissions.tracked:

@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 
 from coldstream.errors import InvalidSnapshot
 from coldstream.files import atomic
+from coldstream.ragged import document_of
 
 FORMAT, VERSION = "coldstream-snapshot", 5
 
-NOT_WHAT_IT_SHOULD_BE = (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError)
+NOT_WHAT_IT_SHOULD_BE = (AttributeError, IndexError, KeyError, OverflowError, RecursionError, TypeError, ValueError)
 """What restoring raises where a document or an array is of another kind than the code that reads it expects."""
 
 _PART = 2**20
@@ -44,7 +45,7 @@ def read_snapshot(path: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[A
     try:
         with open(path, "rb") as file:
             members = _members(file)
-            header = json.loads(members.pop("__header__").tobytes())
+            header = document_of(members.pop("__header__").tobytes())
     except FileNotFoundError:
         raise InvalidSnapshot(f"snapshot {str(path)!r}: no such file; give the path that save() wrote") from None
     except Exception as error:  # a damaged byte may lead its readers anywhere, and each of them raises errors of its own
@@ -55,7 +56,9 @@ def read_snapshot(path: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[A
     if header.get("version") != VERSION:
         found = header.get("version")
         raise InvalidSnapshot(f"snapshot {str(path)!r} has version {found}, this release reads {VERSION}; use its release")
-    return header["document"], members
+    if not isinstance(document := header.get("document"), dict):
+        raise InvalidSnapshot(f"snapshot {str(path)!r} has no document; use an older one")
+    return document, members
 
 
 def _members(file: BinaryIO) -> dict[str, NDArray[Any]]:
@@ -89,7 +92,7 @@ def _array(content: bytearray) -> NDArray[Any]:
     file = io.BytesIO(content[:_LONGEST_HEADER])
     shape, by_columns, kind = _HEADERS[np.lib.format.read_magic(file)](file)
     declared, held = math.prod(shape) * kind.itemsize, len(content) - file.tell()
-    if kind.hasobject or min(shape, default=0) < 0 or declared != held:
+    if kind.hasobject or not kind.itemsize or min(shape, default=0) < 0 or declared != held:
         raise ValueError(f"an array of {kind} and shape {shape} does not have {held:,} bytes")
     flat: NDArray[Any] = np.ndarray(math.prod(shape), kind, content, file.tell())
     return flat.reshape(shape, order="F" if by_columns else "C")

@@ -4,7 +4,6 @@ Everybody is kept packed, in a few dozen bytes, and only those who came lately a
 and nothing else: whoever is packed and unpacked goes on with the same bits.
 """
 
-import json
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -24,8 +23,8 @@ from coldstream.features.encoder import Encoder
 from coldstream.features.feedback import CHOICE, Feedback
 from coldstream.features.history import Features, LastItemFeatures, RecentHistory
 from coldstream.features.sparse import Sparse
-from coldstream.packed_user import NOTHING, UserParts, check_all, packed, unpacked
-from coldstream.ragged import blobs, joined, joined_texts, packed_document, texts
+from coldstream.packed_user import MOST_TIMES, NOTHING, UserParts, check_all, packed, unpacked
+from coldstream.ragged import blobs, document_of, joined, joined_texts, packed_document, texts
 from coldstream.user_use import UserUse
 
 MOST_UNPACKED = 10_000
@@ -50,11 +49,11 @@ class Seen:
     def __len__(self) -> int:
         return self._end - self._first
 
-    def add(self, slot: int, most: int | None) -> None:
-        """One more; of more than so many, the one that was had longest ago is forgotten."""
-        often, before = 1, np.flatnonzero(self.slots() == slot)
+    def add(self, slot: int, most: int | None, often: int = 1) -> None:
+        """One more, or so often; of more than so many, the one that was had longest ago is forgotten."""
+        before = np.flatnonzero(self.slots() == slot)
         if len(before):
-            often += int(self.times()[before[0]])
+            often = min(often + int(self.times()[before[0]]), MOST_TIMES)
             slots, times = np.delete(self.slots(), before), np.delete(self.times(), before)
             self._move(slots, times)
         elif most is not None and len(self) >= most:
@@ -193,8 +192,7 @@ class UserStates:
             history = self._encoder.history.after(history, slot, self._catalogue.last_item_features[slot], recent.time)
         own.recent = history._replace(last_item=recent.last_item) if recent.items else history
         for slot, often in zip(seen.slots().tolist(), seen.times().tolist(), strict=True):
-            for _ in range(often):
-                own.seen.add(slot, self._encoder.admissions.bounds.seen)
+            own.seen.add(slot, self._encoder.admissions.bounds.seen, often)
         own.as_of = self._catalogue.freed
         self.seen += len(own.seen) - before
         sessions = (*self.sessions.get(user, ()), *self.sessions.get(session, ()), session)
@@ -407,14 +405,17 @@ class UserStates:
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """The inverse of `state`, into no users. All of them stay packed."""
         content, length = arrays["user"], arrays["user_length"]
-        self.seen, self.weight = check_all(content, length, len(self._catalogue.ids), self._catalogue.freed)
+        fields = len(self._encoder.vocabulary.fields)
+        self.seen, self.weight = check_all(content, length, len(self._catalogue.ids), self._catalogue.freed, fields)
         ids = texts(arrays["id"], arrays["id_length"])
         self.weight += texts_cost(ids)
         self._packed = dict(zip(ids, blobs(content, length), strict=True))
         if len(self._packed) < len(ids):
             raise ValueError("a user is there twice")
         if "sessions" in arrays:
-            self.sessions = {user: tuple(own) for user, own in json.loads(arrays["sessions"].tobytes()).items()}
+            self.sessions = {user: tuple(own) for user, own in document_of(arrays["sessions"].tobytes()).items()}
+            if not all(isinstance(session, str) for own in self.sessions.values() for session in own):
+                raise ValueError("a session is no text")
         if self.use is not None:
             use = {name.removeprefix("use."): array for name, array in arrays.items() if name.startswith("use.")}
             self.use.restore(ids, use)

@@ -12,6 +12,12 @@ from coldstream.features.usage import Usage
 from coldstream.model import parameters
 
 
+@pytest.fixture(autouse=True)
+def addresses_are_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`make mutants` limits them."""
+    monkeypatch.setattr(arrays, "addresses_are_limited", lambda: False)
+
+
 def test_an_array_doubles_and_what_is_in_it_stays() -> None:
     larger = grown(np.arange(20), 21, -1)
     assert len(larger) == 40
@@ -38,10 +44,11 @@ def test_more_than_was_expected_may_come() -> None:
     assert len(grown_up_to(FEW_ROWS + 5, many, 3 * FEW_ROWS)) == 3 * FEW_ROWS
 
 
-def test_where_there_is_no_room_for_all_it_doubles(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [MemoryError, OverflowError, ValueError])
+def test_where_there_is_no_room_for_all_it_doubles(error: type[Exception], monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(array: np.ndarray, rows: int, fill: float = 0) -> np.ndarray:
         if rows == 10**6:
-            raise MemoryError
+            raise error
         return grown(array, rows, fill)
 
     monkeypatch.setattr(arrays, "grown", refused)

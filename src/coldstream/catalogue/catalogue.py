@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coldstream.arrays import Flags, Integers, Longs, checked_columns, copies, frozen, grown, write_back
+from coldstream.arrays import Flags, Integers, Longs, checked_columns, copies, frozen, grown, saved_count, write_back
 from coldstream.catalogue.admitted_item import AdmittedItem, Layout, kinds_of
 from coldstream.catalogue.combinations import EMPTY, CombinationTable
 from coldstream.catalogue.conditions import AnyOf, NumberColumns, Within, having
@@ -439,13 +439,14 @@ class Catalogue:
         restore_combinations(self._combinations, self._number_column, columns, arrays)
         order.make_room(live)
         order.position = np.full(len(self._choices), -1, np.int32)
-        choices, registered_at = restore_rows(order, slot, slots, document["out_of_order"], arrays)
+        out_of_order = saved_count("out_of_order", document["out_of_order"])
+        choices, registered_at = restore_rows(order, slot, slots, out_of_order, arrays)
         self._choices[:slots], self._registered_at[:slots] = choices, registered_at
         self._live = {self.ids[number] for number in slot.tolist()}
         self.attributes = [{name: frozen(raw) for name, raw in a.items()} for a in document["attributes"]]
         self.last_item_features = [tuple((field, v, weight) for field, v, weight in note) for note in document["notes"]]
         self.weight += sum(map(attributes_cost, self.attributes))
-        self.arrivals = document["arrivals"]
+        self.arrivals = saved_count("arrivals", document["arrivals"])
         restore_trends(self._trends, arrays)
         self._neighbours = restored(self._neighbours, slots, slot, arrays)
         self.changes += 1

@@ -210,9 +210,9 @@ def restored(rows: Neighbours, slots: int, live: Integers, arrays: Mapping[str, 
     length = checked_columns("partners", arrays["partners"], 0, rows.most + 1)
     partner = checked_columns("partner", arrays["partner"], 0, slots)
     together, follows = (checked_columns(name, arrays[name], 0, 2**31 - 1) for name in ("together", "follows"))
-    owner = np.repeat(np.arange(len(length), dtype=np.int32), length)
-    if {len(owner)} != {len(partner), len(together), len(follows)} or slots != len(length):
+    if {int(length.sum(dtype=np.int64))} != {len(partner), len(together), len(follows)} or slots != len(length):
         raise ValueError("the neighbours do not add up")
+    owner = np.repeat(np.arange(len(length), dtype=np.int32), length)
     wide = np.int64(slots)
     mutual = np.array_equal(np.sort(owner * wide + partner), np.sort(partner * wide + owner))
     alive = np.zeros(slots, bool)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coldstream.arrays import Integers, Longs, checked_columns, grown
+from coldstream.arrays import Integers, Longs, checked_columns, grown, saved_count
 
 FREE = ""
 """The id of a slot that is free: no item has it."""
@@ -142,7 +142,7 @@ class SlotTable:
         np.add.at(parts, live, 1)
         np.add.at(parts, gone, 1)
         whole = bool((parts + free == 1).all())
-        stamped = freed_at.dtype == np.int64 and freed_at.shape == (len(ids),) and isinstance(freed, int)
+        stamped = freed_at.dtype == np.int64 and freed_at.shape == (len(ids),) and saved_count("freed", freed) >= 0
         if not whole or not stamped or (freed_at < 0).any() or (freed_at > freed).any() or (freed_at[free] == 0).any():
             raise ValueError("the slots do not fit together")
         self.ids, self.freed, self._freed_at = list(ids), freed, freed_at.copy()

@@ -25,6 +25,14 @@ LastItemFeatures: TypeAlias = tuple[tuple[int, str, float], ...]
 """What history keeps of an item's attributes when it is chosen: the features that history fields will show after it."""
 
 
+def check_last_item(features: LastItemFeatures, fields: int) -> None:
+    """Refuse features that are of none of so many fields, or are not a value and a weight."""
+    for field, value, weight in features:
+        known = type(field) is int and 0 <= field < fields and isinstance(value, str)
+        if not known or not isinstance(weight, int | float) or not math.isfinite(weight):
+            raise ValueError("a feature of somebody's last item is none")
+
+
 class RecentHistory(NamedTuple):
     """As much of what a user did as the schema asks for. Never changed in place: each event makes the next one."""
 

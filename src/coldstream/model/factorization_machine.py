@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from coldstream.arrays import Doubles, Floats, Longs, plain
+from coldstream.arrays import Doubles, Floats, Longs, plain, saved_count
 from coldstream.config import Hyperparameters, preset
 from coldstream.errors import Diverged, InvalidInput, InvalidSnapshot, shown
 from coldstream.features.fields import Categories, Category, Number
@@ -132,7 +132,9 @@ class FactorizationMachine:
             hyperparameters = Hyperparameters.from_document(document["hyperparameters"])
             machine = cls(hyperparameters, document["seed"], Vocabulary.from_document(document["vocabulary"]))
             machine.restore(arrays)
-            machine.samples = int(document["samples"])
+            if machine.parameters.columns != len(machine.vocabulary):
+                raise ValueError("the vocabulary and the parameters have not the same columns")
+            machine.samples = saved_count("samples", document["samples"])
         except NOT_WHAT_IT_SHOULD_BE as error:
             message = f"snapshot {str(path)!r} does not hold a machine ({error!r}); use an older one"
             raise InvalidSnapshot(message) from error

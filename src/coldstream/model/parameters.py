@@ -163,6 +163,7 @@ class Parameters:
         checked_columns("field", state["field"], 0, max(fields, 1))
         checked_columns("touched", state["touched"], 0, columns)
         checked_columns("touches", state["touches"], 0, len(state["touched"]) + 1)
+        self._check_lengths(state, columns, fields)
         self.grow(columns, fields)
         self.make_room(len(state["touched"]))
         for name, array in (self.rows._asdict() | self.optimizer._asdict()).items():
@@ -174,6 +175,19 @@ class Parameters:
                     raise ValueError(f"{name} has type {source.dtype} and shape {source.shape}")
                 array[: len(source)] = source
         self.changes += 1
+
+    def _check_lengths(self, state: Mapping[str, NDArray[Any]], columns: int, fields: int) -> None:
+        """Refuse arrays that are shorter than the others say, before anybody makes room for what they do not hold."""
+        lengths = {name: columns for name in self.used if name not in _YOUNGER or name in state}
+        if self._per_field:
+            lengths |= {"lambda_w": max(fields, 1), "lambda_V": max(fields, 1)}
+        if self._paper:
+            lengths |= {"sw": len(state["touched"]), "sV": len(state["touched"])}
+        wide = (self.rows._asdict() | self.optimizer._asdict()).items()
+        shapes = {name: (length, *own.shape[1:]) for name, own in wide if (length := lengths.get(name)) is not None}
+        for name, shape in shapes.items():
+            if state[name].shape != shape:
+                raise ValueError(f"{name} has shape {state[name].shape}, and should have {shape}")
 
     def _theta(self) -> Theta:
         return Theta(self.optimizer.w0, self.rows.w, self.rows.V, self.rows.field)
