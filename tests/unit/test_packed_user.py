@@ -66,13 +66,14 @@ def test_nothing_is_known_of_whoever_has_no_past() -> None:
         ([parts([1], [], math.inf, (), {})], "not as long"),
         ([parts([1], [], None, (), {}, 6)], "of the future"),
         ([parts([1], [], None, (), {}, -1)], "of the future"),
+        ([parts([1], [], None, ((2, "a", 1.0),), {})], "last item"),
     ],
 )
 def test_a_user_who_does_not_fit_is_refused(users: list[UserParts], why: str) -> None:
     sound = [packed(parts({8: 2, 0: 1}, [0, 8], 3.5, ((1, "a", 1.0),), {"a": "b"}, 5))] * 3
-    assert check_all(*joined(sound), 9, 5) == (3 * 2, 3 * attributes_cost({"a": "b"}))
+    assert check_all(*joined(sound), 9, 5, 2) == (3 * 2, 3 * attributes_cost({"a": "b"}))
     with pytest.raises(ValueError, match=why):
-        check_all(*joined([*sound, *map(packed, users), *sound]), 9, 5)
+        check_all(*joined([*sound, *map(packed, users), *sound]), 9, 5, 2)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +91,7 @@ def test_a_user_who_does_not_fit_is_refused(users: list[UserParts], why: str) ->
 )
 def test_bytes_that_are_no_user_are_refused(blob: bytes) -> None:
     with pytest.raises((ValueError, TypeError, AttributeError)):
-        check_all(*joined([NOTHING, blob]), 9, 0)
+        check_all(*joined([NOTHING, blob]), 9, 0, 2)
 
 
 SCHEMA = Schema(

@@ -214,3 +214,12 @@ def test_a_field_of_every_kind_has_a_name_and_may_be_linear(kind: type[Field]) -
         kind(name="\ud800", **needed)
     with pytest.raises(InvalidSchema, match="linear must be true or false, got 1"):
         kind(name="x", linear=1, **needed)
+
+
+@pytest.mark.parametrize("kind", [LastItems, Together])
+def test_a_length_that_numpy_counted_is_a_plain_number(kind: type[LastItems] | type[Together]) -> None:
+    field = kind(length=np.int64(7))
+    assert type(field.length) is int
+    assert field == kind(length=7)
+    with pytest.raises(InvalidSchema, match="length"):
+        kind(length=np.int64(0))

@@ -10,6 +10,7 @@ import pytest
 from coldstream.errors import StoreUnavailable
 from coldstream.runtime import replica as module
 from coldstream.runtime.replica import Replica
+from coldstream.runtime.writer import Writer
 from coldstream.storage.sharing import News
 
 
@@ -103,3 +104,26 @@ def test_a_log_that_cannot_be_followed_yet_is_asked_for_again_after_a_while(monk
     replica = SimpleNamespace(_shared=SimpleNamespace(followed=lambda: store), _requested=None)
     assert Replica._anew(cast(Any, replica), lambda: False) == "the learner"
     assert waited == [module.LOOK_EVERY, module.LOOK_EVERY, -1.0]
+
+
+@pytest.mark.parametrize(
+    ("followed", "writes", "stepped_down"), [(True, True, True), (False, True, False), (True, False, False)]
+)
+def test_a_writer_that_somebody_follows_hands_over(followed: bool, writes: bool, stepped_down: bool) -> None:
+    steps: list[object] = []
+
+    async def step_down(writer: object, how: object) -> None:
+        steps.append((writer, how))
+
+    async def run() -> None:
+        unused = cast(Any, None)
+        replica = Replica(unused, unused, unused, Path(), unused, 1.0, unused)
+        writer = cast(Any, Writer.__new__(Writer) if writes else Following())
+        writer.learner = SimpleNamespace(position=3)
+        replica.current, replica._step_down = writer, step_down  # type: ignore[method-assign]
+        news = News(1, 2, 0, None, 0, held=True, followed=followed)
+        replica._sharing = cast(Any, SimpleNamespace(look=lambda: news))
+        await replica.hand_over()
+        assert steps == ([(writer, writer.hand_over)] if stepped_down else [])
+
+    asyncio.run(run())
