@@ -93,6 +93,25 @@ def test_how_lines_are_batched_makes_no_difference() -> None:
     assert by_size[0] == by_size[1] == by_size[2]
 
 
+def test_who_is_tested_before_it_is_learned_learns_the_same() -> None:
+    """Others' events count for whoever is tested next, too."""
+    log = lines(90)
+    chosen = sorted({record.item for _, record in log if isinstance(record, Interaction)})
+    log = [*((log[0][0], ItemPut(item, {})) for item in chosen), *log]  # who is tested is known before
+    found = []
+    for tests in (True, False):
+        learners = LocalLearners(recommender().state(), 3)
+        learners.take(Lines.of(log))
+        for upto in (40, len(log)):
+            if tests:
+                learners.test(upto, 5)
+            else:
+                learners.learn(upto)
+            learners.merge()
+        found.append([bits(partition.recommender) for partition in learners.partitions])
+    assert found[0] == found[1]
+
+
 def test_what_one_learner_alone_has_touched_arrives_as_it_is() -> None:
     log = lines(40)
     learners = LocalLearners(recommender(negatives=0, loss="logistic", trends=(), neighbours=0).state(), 2)
