@@ -102,7 +102,7 @@ def covering(root: Path, room: str, path: str = "", calling: Sequence[str] = ())
     near = _nearest(root, path) if path else []
     if calling:
         elsewhere = [test for test in TESTS[room] if test.startswith(_ELSEWHERE)]
-        own = [*(test for test in near if test in calling), *calling, *elsewhere]
+        own = [*near, *calling, *elsewhere]
         return list(dict.fromkeys(own))
     own = [*near, *TESTS[room]]
     if not set(_SERVED) <= set(own):
