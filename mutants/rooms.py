@@ -102,7 +102,8 @@ def covering(root: Path, room: str, path: str = "", calling: Sequence[str] = ())
     near = _nearest(root, path) if path else []
     if calling:
         elsewhere = [test for test in TESTS[room] if test.startswith(_ELSEWHERE)]
-        own = [*near, *calling, *elsewhere]
+        new = [test for test in near if test not in calling and not test.startswith(_ELSEWHERE)]
+        own = [*new, *(test for test in calling if test in near), *calling, *near, *elsewhere]
         return list(dict.fromkeys(own))
     own = [*near, *TESTS[room]]
     if not set(_SERVED) <= set(own):

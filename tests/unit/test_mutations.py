@@ -224,7 +224,7 @@ def test_other_processes_are_tried_even_where_it_is_known_who_calls() -> None:
     tests = covering(
         ROOT, "storage", "src/coldstream/storage/backup_file.py", ["tests/quick.py", "tests/contracts/test_backup.py"]
     )
-    assert tests[:3] == ["tests/contracts/test_backup.py", "tests/end_to_end/test_backup_drill.py", "tests/quick.py"]
+    assert tests[:3] == ["tests/contracts/test_backup.py", "tests/quick.py", "tests/end_to_end/test_backup_drill.py"]
     assert all(test.startswith("tests/end_to_end/") for test in tests[3:])
     assert tests[3:]
 
