@@ -7,7 +7,7 @@ from coldstream.catalogue.negative_sampling import NegativeDraw
 from coldstream.catalogue.negative_sampling import draw as _draw
 from coldstream.catalogue.shapes import Items
 from coldstream.model.compiled import kernel
-from coldstream.model.keyed_random import key_of
+from coldstream.model.keyed_random import below, hashed, key_of
 
 
 @kernel
@@ -48,6 +48,18 @@ def test_neither_the_positive_nor_what_the_user_had() -> None:
         assert positive == 4
         assert len(negatives) == 20
         assert not {1, 2, 3, 4, 29} & set(negatives)
+
+
+def test_a_negative_is_the_first_of_its_own_draws_that_may_be() -> None:
+    """Of 32 for each, in order: what is drawn for an event is what logs lead to, in every release."""
+    items, had = catalogue(12), {0, 3, 4, 5, 9}
+    for event in range(50):
+        key = np.uint64(hashed(key_of(1, "negatives"), event))
+        expected = []
+        for j in range(20):
+            tried = (int(items.rows.slot[below(key, 32 * j + attempt, 12)]) for attempt in range(32))
+            expected += [next(slot for slot in tried if slot not in had | {7})]
+        assert drawn(items, event, 7, sorted(had)) == [7, *expected]
 
 
 def test_what_the_user_had_can_be_drawn_where_people_choose_again() -> None:

@@ -127,7 +127,7 @@ class Explanation(Struct, frozen=True):
     """The score, as /recommend gives it."""
     terms: list[Term]
     """They add up to the score."""
-    available: bool = True
+    available: bool
     """Whether the item may be recommended at that time; one that may not has a score all the same."""
 
 
