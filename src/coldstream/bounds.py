@@ -56,7 +56,7 @@ class Bounds:
     def __post_init__(self) -> None:
         for bound in fields(self):
             object.__setattr__(self, bound.name, plain(getattr(self, bound.name)))
-        _require("memory", self.memory, self.memory is None or 2**20 <= (bytes_of(self.memory) or 0) < 2**60, SIZES)
+        _require("memory", self.memory, self.memory is None or (bytes_of(self.memory) or 0) >= 2**20, SIZES)
         _require("expire_users", self.expire_users, is_age(self.expire_users), AGES)
         for name in ("users", "items", "seen", "undeclared", "undeclared_values", "admissions"):
             value, lowest = getattr(self, name), int(name != "undeclared")

@@ -91,7 +91,7 @@ def document_of(content: bytes) -> Any:
     """What JSON says, if it is what `packed_document` could have written: no NaN, and no half of a character."""
     document = json.loads(content, parse_constant=_no_number)
     if b"\\u" in content:
-        packed_document(document).decode()
+        packed_document(document)
     return document
 
 
