@@ -175,6 +175,8 @@ def _drop_users(shared: SharedModel, users: UserStates, departed: Departed, gone
 
 def _release(shared: SharedModel, departed: Departed, field: int, columns: Sequence[int], how: str) -> None:
     if columns:
-        departed.values.extend(shared.encoder.vocabulary.owner(column) for column in columns)
+        vocabulary = shared.encoder.vocabulary
+        name, values = vocabulary.fields[field], map(vocabulary.value, columns)
+        departed.values.extend((name, value) for value in values if value is not None)
         shared.release_columns(field, columns)
         shared.gone[f"values {how}"] += len(columns)

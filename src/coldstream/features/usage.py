@@ -65,7 +65,8 @@ class Usage:
 
     def forget(self, rows: Sequence[int] | Integers) -> None:
         """Rows that stand for nothing any more."""
-        known = [row for row in rows if row < self._room]
+        own = np.asarray(rows, np.int64)
+        known = own[own < self._room]
         for name in _NAMES:
             getattr(self, name)[known] = 0
 

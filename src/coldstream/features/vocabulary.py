@@ -2,15 +2,16 @@
 
 import heapq
 from array import array
-from bisect import bisect_left, insort
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from functools import partial
+from itertools import pairwise, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from coldstream.arrays import Integers, checked_columns
 from coldstream.costs import text_cost, texts_cost
+from coldstream.features.sorted_columns import SortedColumns
 
 GAP, ITEM_GAP = -1, -2
 """The field of a column that stands for nothing; and of one that a feature of an item left, where these are kept apart."""
@@ -34,6 +35,10 @@ class Released(NamedTuple):
     value: str
 
 
+# What Released(column, field, value) does, without a call into Python for each: thousands go at once.
+_released = partial(tuple.__new__, Released)
+
+
 class Vocabulary:
     """Fields, their values, and the column of each. What was admitted since the last `commit` can be taken back."""
 
@@ -46,7 +51,7 @@ class Vocabulary:
         self._uncommitted: list[Admission | Released] = []
         self._started = 0
         self._columns: list[dict[str, int]] = []
-        self._listed: list[array[int]] = []  # by field, its columns in ascending order, which a snapshot keeps
+        self._listed: list[SortedColumns] = []  # by field
         self._numbers: dict[str, int] = {}
         self._field_of = array("i")  # −1 for a gap
         self._value_of: list[str | None] = []
@@ -69,7 +74,7 @@ class Vocabulary:
             number = self._numbers[name] = len(self.fields)
             self.fields.append(name)
             self._columns.append({})
-            self._listed.append(array("i"))
+            self._listed.append(SortedColumns(np.zeros(0, np.int32)))
         return number
 
     def field(self, name: str) -> int | None:
@@ -87,11 +92,10 @@ class Vocabulary:
             column = len(self._value_of)
             self._field_of.append(field)
             self._value_of.append(value)
-            self._listed[field].append(column)
         else:
             column = heapq.heappop(gaps)
             self._field_of[column], self._value_of[column] = field, value
-            insort(self._listed[field], column)
+        self._listed[field].add(column)
         self._columns[field][value] = column
         self.text += text_cost(value)
         self._uncommitted.append(Admission(column, field, value, appended))
@@ -130,13 +134,12 @@ class Vocabulary:
         return len(self._columns[field])
 
     def listed(self, field: int) -> Integers:
-        """All columns of a field, in ascending order, in an array of its own."""
-        return np.array(self._listed[field], np.int32)
+        """All columns of a field, in ascending order, to be read only."""
+        return self._listed[field].all()
 
     def columns(self, field: int, first: int = 0) -> Iterator[int]:
-        """The columns of a field, from one on, in ascending order."""
-        listed = self._listed[field]
-        return (listed[n] for n in range(bisect_left(listed, first), len(listed)))
+        """The columns of a field, from one on, in ascending order, as they are now."""
+        return self._listed[field].since(first)
 
     def value(self, column: int) -> str | None:
         """The value that a column stands for; None for a gap."""
@@ -176,28 +179,28 @@ class Vocabulary:
 
     def release_all(self, field: int, columns: Sequence[int]) -> None:
         """Give several columns of a field back in one go. Until the next commit it can be taken back."""
-        gaps, known = self._gaps_for(field), self._columns[field]
+        gaps, known, value_of, field_of = self._gaps_for(field), self._columns[field], self._value_of, self._field_of
+        values = list[str]()
         for column in columns:
-            value = self._value_of[column]
+            value = value_of[column]
             assert value is not None, f"column {column} stands for something"
+            values.append(value)
             del known[value]
-            self._wipe(column, value)
-            heapq.heappush(gaps, column)
-            self._uncommitted.append(Released(column, field, value))
-        listed = self.listed(field)
-        left: Integers = np.delete(listed, np.searchsorted(listed, columns))
-        self._listed[field] = array("i", left.tobytes())
+            field_of[column], value_of[column] = GAP, None
+        self.release_count += len(columns)
+        self.text -= texts_cost(values)
+        gaps += columns
+        gaps.sort()  # which is a heap
+        self._uncommitted += map(_released, zip(columns, repeat(field), values))
+        self._listed[field].remove_all(columns)
 
     def _vacate(self, field: int, value: str) -> int:
-        column, listed = self._columns[field].pop(value), self._listed[field]
-        del listed[bisect_left(listed, column)]
-        self._wipe(column, value)
-        return column
-
-    def _wipe(self, column: int, value: str) -> None:
+        column = self._columns[field].pop(value)
+        self._listed[field].remove(column)
         self.release_count += 1
         self.text -= text_cost(value)
         self._field_of[column], self._value_of[column] = GAP, None
+        return column
 
     def _return(self, column: int, field: int, value: str) -> None:
         """Take back that a column was released."""
@@ -205,7 +208,7 @@ class Vocabulary:
         gaps.remove(column)
         heapq.heapify(gaps)
         self._field_of[column], self._value_of[column] = field, value
-        insort(self._listed[field], column)
+        self._listed[field].add(column)
         self._columns[field][value] = column
         self.text += text_cost(value)
 
@@ -276,12 +279,13 @@ class Vocabulary:
         by_field = np.argsort(fields, kind="stable").astype(np.int32)
         ends = np.searchsorted(fields, np.arange(len(vocabulary.fields) + 1), sorter=by_field)
         for number, (first, last) in enumerate(pairwise(ends.tolist())):
-            columns = by_field[first:last].tolist()
+            own = by_field[first:last].copy()
+            columns = own.tolist()
             named = [values[column] for column in columns]
             vocabulary._columns[number] = dict(zip(named, columns, strict=True))
             if len(vocabulary._columns[number]) < len(columns):
                 raise ValueError("a value has two columns")
-            vocabulary._listed[number].extend(columns)
+            vocabulary._listed[number] = SortedColumns(own)
             vocabulary.text += texts_cost(named)
         vocabulary._gaps = np.flatnonzero(fields == GAP).tolist()  # ascending, so already a heap
         vocabulary._item_gaps = np.flatnonzero(fields == ITEM_GAP).tolist() or None
