@@ -4,11 +4,14 @@ A shop's items: a brand (2 % as many as items), two of 40 genres, a price as a n
 """
 
 import gc
+import itertools
 import os
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -170,6 +173,29 @@ def people() -> None:
         del recommender, lines
 
 
+def newcomers() -> None:
+    """The table by values: every event brings one that nobody saw before, and as many as may stay are there already."""
+    print("\nvalues of a field that is full, of which every event brings a new one; µs, and the longest of 1,000")
+    print(f"{'values':>10}{'learn':>10}{'longest':>10}")
+    means = []
+    for most in (1_000, 10_000, 100_000, 300_000):
+        if most > LARGEST:
+            continue
+        recommender = Recommender(replace(SHOP, context=(Category("visit", most=most),)), seed=1)
+        recommender.put_items(items(1_000))
+        stream = ((n, Event(f"user{n % 500}", f"item{n % 1_000}", context={"visit": f"v{n}"})) for n in itertools.count(1))
+        while sum(recommender.memory.gone.values()) <= most // 4:  # gaps are no longer one behind the other
+            recommender.replay(list(islice(stream, 1_000)))
+        times = []
+        for _, event in islice(stream, 1_000):
+            start = time.perf_counter()
+            recommender.learn(event)
+            times.append((time.perf_counter() - start) * 1e6)
+        means.append(float(np.mean(times)))
+        print(f"{most:>10,}{means[-1]:>10.0f}{max(times):>10.0f}", flush=True)
+    print(f"learn, most values ÷ fewest: {means[-1] / means[0]:.2f}")
+
+
 def replays() -> None:
     """Seconds per million lines of a log that is replayed, at ML-100k's shape and over 100,000 items."""
     print("\nreplay of a log, lines decoded from JSON, per million lines")
@@ -208,4 +234,5 @@ if __name__ == "__main__":
     LARGEST = int(sys.argv[1]) if len(sys.argv) > 1 else LARGEST
     catalogues()
     people()
+    newcomers()
     replays()

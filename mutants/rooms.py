@@ -52,7 +52,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "scoring": ("tests/unit/test_scan_order.py", "tests/contracts/test_scorers.py"),
     "features": ("tests/unit/test_schema.py", "tests/unit/test_vocabulary.py"),
-    "recommender": ("tests/unit/test_training.py", "tests/unit/test_encoded_user.py"),
+    "recommender": ("tests/unit/test_training.py", "tests/unit/test_encoded_user.py", "tests/unit/frames"),
     "runtime": _SERVED,
     "storage": ("tests/contracts/test_stores.py", "tests/unit/storage", *_SERVED),
     "service": ("tests/unit/service", *_SERVED),

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from test_recommender import PRESETS, SCHEMA, filled, stream
 
-from coldstream import Event, InvalidSnapshot, Recommender
+from coldstream import Event, Id, InvalidSnapshot, Number, Recommender, Schema
 from coldstream.snapshot import read_snapshot, write_snapshot
 from conftest import bits
 
@@ -50,6 +50,21 @@ def test_going_on_after_loading_is_as_if_it_had_never_stopped(preset: str, tmp_p
         assert loaded.recommend(user, 20) == original.recommend(user, 20)
     assert loaded.hyperparameters == original.hyperparameters
     assert loaded.schema == original.schema
+
+
+def test_a_number_that_no_item_has_had_is_saved_without_a_column(tmp_path: Path) -> None:
+    """Declared from the beginning or in mid-stream: any column would be that of something else."""
+    original = Recommender(Schema(user=[Id()], item=[Id(), Number("price")]), seed=1)
+    original.put_item("i1")
+    original.add_fields({"item": [Number("weight")]})
+    assert original.state()[1]["catalogue.number_column"].tolist() == [-1, -1]
+    original.save(tmp_path / "snapshot")
+    loaded = Recommender.load(tmp_path / "snapshot")
+    for recommender in (original, loaded):
+        recommender.put_item("i2", {"weight": 2.0})
+        recommender.learn(Event("u", "i2"))
+    assert original.state()[1]["catalogue.number_column"].tolist()[0] == -1
+    assert bits(loaded) == bits(original)
 
 
 def test_saving_changes_nothing_and_is_repeatable(tmp_path: Path) -> None:

@@ -60,7 +60,6 @@ class Encoder:
     """A schema in use: it knows the fields' numbers and the vocabulary, and follows a context that stays open."""
 
     def __init__(self, schema: Schema, vocabulary: Vocabulary | None = None, bounds: Bounds = UNBOUNDED) -> None:
-        self.schema = schema
         self.vocabulary = Vocabulary() if vocabulary is None else vocabulary
         self.admissions = Admissions(self.vocabulary, bounds)
         for side in SIDES:

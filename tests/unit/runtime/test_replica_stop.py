@@ -1,4 +1,4 @@
-"""What a replica does when it stops: a follower stops to follow, and learns the rest first where nobody else goes on."""
+"""What a replica does while it follows and when it stops: it learns the rest first where nobody else goes on."""
 
 import asyncio
 from pathlib import Path
@@ -87,6 +87,25 @@ def test_who_leaves_gives_up_the_duty_of_snapshots_once_and_takes_none_from_then
         assert not follower.takes_snapshots
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize(("heard", "noticed"), [(0, [2]), (7, [7, 2])], ids=["nothing was heard", "and it was time to look"])
+def test_a_follower_that_heard_nothing_finds_out_how_far_the_log_has_come(
+    heard: int, noticed: list[int], tmp_path: Path
+) -> None:
+    """What a writer says may be lost with a connection."""
+    found = list[int]()
+
+    async def run() -> None:
+        unused = cast(Any, None)
+        replica = Replica(unused, unused, unused, tmp_path, unused, 1.0, unused)
+        follower = SimpleNamespace(takes_snapshots=True, stopped=False, notice=found.append)
+        replica._sharing, replica._leaving = cast(Any, shared := Asked()), True
+        shared.wait = lambda _: heard  # type: ignore[method-assign]
+        await replica._watch_writer(cast(Any, follower))
+
+    asyncio.run(run())
+    assert found == noticed
 
 
 def test_a_log_that_cannot_be_followed_yet_is_asked_for_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
