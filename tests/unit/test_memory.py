@@ -53,6 +53,19 @@ def test_bounds_survive_as_documents() -> None:
     assert Bounds.from_document({}) == Bounds.none()
 
 
+def test_an_item_that_an_event_brings_is_as_useful_as_one_that_was_put_before() -> None:
+    """To come is a use, and to be chosen is another."""
+    put, brought = small(items=40), small(items=40)
+    for recommender in (put, brought):
+        recommender.learn(flood(50))
+    put.put_item("new")
+    for recommender in (put, brought):
+        recommender.learn(Event("u", "new"))
+    usage = [recommender.state()[1]["item_usage.worth"] for recommender in (put, brought)]
+    assert usage[0].tolist() == usage[1].tolist()
+    assert usage[0].argmax() == put.place("new").number
+
+
 def test_what_is_known_stays_within_the_budget_and_the_least_useful_goes() -> None:
     recommender = small(memory="4 MiB")
     for _ in range(50):

@@ -75,6 +75,21 @@ async def posted(forwarder: Forwarder) -> Forwarded | None:
     return await forwarder.forward("POST", b"/events", headers, b"[1]")
 
 
+def test_nothing_goes_on_waiting_for_another_writer_after_an_answer() -> None:
+    """A task for every request that was ever passed on would be memory that only grows."""
+
+    async def check(writers: Writers) -> None:
+        writers.address = await writers.started(*5 * [GOOD])
+        forwarder, before = writers.forwarder(), asyncio.all_tasks()
+        for _ in range(5):
+            await posted(forwarder)
+        await asyncio.sleep(0)
+        waiting = [task for task in asyncio.all_tasks() - before if "Event.wait" in repr(task.get_coro())]
+        assert not waiting
+
+    run(check)
+
+
 def test_key_and_body_travel_along_over_a_connection_that_is_kept() -> None:
     async def check(writers: Writers) -> None:
         writers.address = await writers.started(GOOD, GOOD)
