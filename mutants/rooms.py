@@ -99,7 +99,7 @@ def covering(root: Path, room: str, path: str = "", calling: Sequence[str] = ())
 
     Where it is known which of them call what is mutated, those alone, and the ones that start processes of their own.
     """
-    near = _nearest(root, path) if path else []
+    near = [*_own_examples(root, path), *_nearest(root, path)] if path else []
     if calling:
         elsewhere = [test for test in TESTS[room] if test.startswith(_ELSEWHERE)]
         new = [test for test in near if test not in calling and not test.startswith(_ELSEWHERE)]
@@ -117,6 +117,11 @@ def watched(root: Path) -> list[str]:
     """All tests of all rooms that run in the process that starts them."""
     found = [test for room in TESTS for test in covering(root, room) if not test.startswith(_ELSEWHERE)]
     return list(dict.fromkeys(found))
+
+
+def _own_examples(root: Path, path: str) -> list[str]:
+    """The file itself, where its documentation has examples: they are tests too."""
+    return [path] if ">>> " in (root / path).read_text() else []
 
 
 def _nearest(root: Path, path: str) -> list[str]:
