@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from coldstream import Bounds, Categories, Category, Event, Id, InvalidInput, Recommender, Schema
+from coldstream import Bounds, Categories, Category, Event, Id, InvalidInput, Recommender, Schema, costs
 from conftest import bits
 
 SCHEMA = Schema(
@@ -51,6 +51,22 @@ def test_bounds_survive_as_documents() -> None:
     assert Bounds.from_document(bounds.document()) == bounds
     assert bounds.memory_bytes == 3 * 2**29
     assert Bounds.from_document({}) == Bounds.none()
+
+
+def test_every_part_is_the_sum_of_what_its_things_cost() -> None:
+    recommender = small(memory="64 MiB", seen=5)
+    recommender.learn([Event(f"u{n % 10}", f"i{n % 7}") for n in range(100)])
+    recommender.put_item("gone")
+    recommender.remove_item("gone")
+    memory, pairs = recommender.memory, recommender._shared.catalogue.pairs()
+    assert pairs > 7
+    assert memory.parts["neighbours"] == pairs * costs.NEIGHBOUR
+    assert memory.parts["history"] == 10 * 5 * costs.SEEN
+    assert memory.parts["users"] == 10 * (costs.USER + costs.UNPACKED_USER + len("u0"))
+    names = sum(len(f"i{n}") for n in range(30)) + len("gone")
+    genres = 30 * (costs.ATTRIBUTE + len("g0"))
+    assert memory.parts["items"] == 30 * costs.ITEM + costs.GONE + names + genres
+    assert memory.used == sum(memory.parts.values())
 
 
 def test_an_item_that_an_event_brings_is_as_useful_as_one_that_was_put_before() -> None:
