@@ -1,5 +1,6 @@
 """Arrow streams in a request: rows as lines, and nothing of what a client may say that is not so."""
 
+import asyncio
 import io
 import json
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from coldstream.service import arrow_stream
 from coldstream.service.arrow_stream import ARROW
+from coldstream.service.problems import Problem
 
 KINDS = SCHEMA + "[feedback]\nview = 0.2\npurchase = 1\n"
 
@@ -97,6 +99,33 @@ def test_what_cannot_be_taken_is_refused_and_changes_nothing(api: Api, body: byt
     answer = sent(api, "/events", body)
     assert (answer.status, said in answer.json["detail"]) == (status, True), answer.json
     assert api.service.learner.position == position
+
+
+def test_dictionaries_may_be_as_long_together_as_a_body_and_no_longer() -> None:
+    columns = [pa.array([text * 300]).dictionary_encode() for text in "ab"]
+    body = stream(pa.RecordBatch.from_arrays(columns, ["user", "item"]))
+
+    async def rows(longest: int) -> list[tuple[int, bytes]]:
+        async def receive() -> Any:
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        shape = arrow_stream.RowShape(None, frozenset({"user", "item"}), "context")
+        return [row async for row in arrow_stream.arrow_lines(receive, longest, shape)]
+
+    both = sum(len(message) for kind, message in _messages_of(body) if kind == arrow_stream._DICTIONARY)
+    assert len(asyncio.run(rows(both))) == 1
+    with pytest.raises(Problem, match="all dictionaries together"):
+        asyncio.run(rows(both - 1))
+
+
+def _messages_of(body: bytes) -> list[tuple[int, bytes]]:
+    async def listed() -> list[tuple[int, bytes]]:
+        async def receive() -> Any:
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        return [message async for message in arrow_stream._messages(receive, len(body))]
+
+    return asyncio.run(listed())
 
 
 def test_many_small_batches_do_not_read_a_large_dictionary_again_and_again(api: Api) -> None:
