@@ -25,6 +25,7 @@ _SERVED = (
     "tests/contracts/test_retention.py",
     "tests/contracts/test_backup.py",
     "tests/contracts/test_foreign_snapshots.py",
+    "tests/contracts/test_shown.py",
     "tests/end_to_end/test_two_servers.py",
     "tests/end_to_end/test_connections.py",
     "tests/end_to_end/test_backup_drill.py",
@@ -34,6 +35,9 @@ _SERVED = (
     "tests/end_to_end/test_outages.py",
     "tests/end_to_end/test_openapi.py",
     "tests/end_to_end/test_guide.py",
+    "tests/end_to_end/test_signals.py",
+    "tests/end_to_end/test_client.py",
+    "tests/end_to_end/test_upkeep_kills.py",
 )
 
 TESTS: dict[str, tuple[str, ...]] = {
