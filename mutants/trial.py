@@ -108,7 +108,7 @@ class Workshop:
 
     def _run(self, tests: list[str], cache: Path, limit: float = SECONDS) -> Outcome:
         began = time.monotonic()
-        longest = min(SECONDS_PER_TEST, limit / 2)  # a test that waits for ever has noticed, also at a first look
+        longest = min(SECONDS_PER_TEST, limit / 4)  # a test that waits for ever has noticed, also at a first look
         stop = ["-o", f"faulthandler_timeout={longest}", "-o", "faulthandler_exit_on_timeout=true"]
         quiet = ["-x", "-rfE", "--no-header", "--tb=no", "-p", "no:cacheprovider"]
         without = [f"--deselect={one}" for one in sorted(self._unreliable)]
