@@ -20,7 +20,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -116,7 +116,10 @@ class Server:
         flags = ["--data", str(folder), "--port", "0", "--snapshot-events", "0", "--snapshot-minutes", "0"]
         started = time.perf_counter()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "coldstream", "serve", *flags], stderr=subprocess.PIPE, text=True
+            [sys.executable, "-m", "coldstream", "serve", *flags],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         self.log: dict[str, Any] = {}
         self._wait_for("ready")
@@ -151,14 +154,9 @@ class Server:
         return self._wait_for("a snapshot was written")
 
     def resident(self) -> int:
-        """Bytes of memory, those that children share with it counted once."""
+        """Bytes of memory: the process's, and what children have for themselves alone."""
         children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
-        total = 0
-        for pid in (self._process.pid, *children):
-            rollup = Path(f"/proc/{pid}/smaps_rollup")
-            found = re.search(r"^Pss:\s+(\d+)", rollup.read_text() if rollup.exists() else "", re.MULTILINE)
-            total += 1024 * int(found[1]) if found else 0
-        return total
+        return _held(self._process.pid, "Rss") + sum(_held(int(pid), "Private_(?:Clean|Dirty)") for pid in children)
 
     def stop(self) -> float:
         """End it as one should; the seconds that took."""
@@ -167,6 +165,14 @@ class Server:
         self._process.communicate()
         assert self._process.returncode == 0
         return time.perf_counter() - started
+
+
+def _held(pid: int, what: str) -> int:
+    """Bytes that a process has of a kind of memory; 0 where it is gone."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
+        return 1024 * sum(map(int, re.findall(rf"^{what}:\s+(\d+)", rollup, re.MULTILINE)))
+    return 0
 
 
 def batch(users: int, seed: int) -> list[dict[str, Any]]:
