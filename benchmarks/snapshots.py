@@ -97,7 +97,7 @@ def build(folder: Path, users: int, observed: int) -> None:
         gc.collect()
         (folder / BYTES).write_text(str((resident() - before) / users))
         learner = Learner(SHOP, recommender, LiveEvaluation(), position)
-        save(folder / "made", learner.state())
+        save(folder / "made", learner.view())
         store.save(position, folder / "made")
 
 

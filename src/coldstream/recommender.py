@@ -32,7 +32,7 @@ from coldstream.learning import Elsewhere, learn_all, learn_one, learn_or_observ
 from coldstream.model.factorization_machine import checked_seed, resolve_hyperparameters
 from coldstream.reader import Reader, Recommendation, Size
 from coldstream.shared_model import DescribedItem, SharedModel
-from coldstream.shared_state import parts_of, shared_model_of, state_of
+from coldstream.shared_state import MODEL, parts_of, shared_model_of, view_of
 from coldstream.snapshot import NOT_WHAT_IT_SHOULD_BE, read_snapshot, write_snapshot
 from coldstream.training import train
 from coldstream.user_states import UserStates
@@ -428,7 +428,7 @@ class Recommender(Reader):
 
     def save(self, path: str | Path) -> None:
         """Write everything to a file at `path`. Loaded again, it goes on with the same bits as if it had never stopped."""
-        write_snapshot(path, *self.state())
+        write_snapshot(path, *self.view())
 
     @classmethod
     def load(cls, path: str | Path) -> "Recommender":
@@ -448,7 +448,12 @@ class Recommender(Reader):
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Everything, as one JSON document and named arrays. Equal states behave equally for ever after."""
-        document, arrays = state_of(self._shared)
+        document, arrays = self.view()
+        return document, {name: array.copy() if name.startswith(MODEL) else array for name, array in arrays.items()}
+
+    def view(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The same where it is read at once: the largest arrays are not copied, and hold until anything changes."""
+        document, arrays = view_of(self._shared)
         document |= {"events": self._clock.events, "position": self._clock.position, "time": self._clock.time}
         return document, arrays | {f"users.{name}": array for name, array in self._users.state().items()}
 

@@ -16,9 +16,12 @@ from coldstream.features.vocabulary import ITEM_GAP, Vocabulary
 from coldstream.ragged import documents, joined_documents, joined_texts, parted_texts, texts
 from coldstream.shared_model import SharedModel
 
+MODEL = "model."
+"""What the names of the machine's arrays begin with."""
 
-def state_of(shared: SharedModel) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Everything, as one JSON document and named arrays."""
+
+def view_of(shared: SharedModel) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Everything, as one JSON document and named arrays. The machine's are not copied: they hold until anything changes."""
     catalogue, catalogue_arrays = shared.catalogue.state()
     vocabulary = shared.encoder.vocabulary.document()
     values, items = joined_texts(vocabulary.pop("column_value")), joined_texts(catalogue.pop("ids"))
@@ -37,7 +40,7 @@ def state_of(shared: SharedModel) -> tuple[dict[str, Any], dict[str, NDArray[Any
         "catalogue": catalogue,
     }
     parts: dict[str, dict[str, NDArray[Any]]] = {
-        "model": shared.machine.state(),
+        "model": shared.machine.parameters.view(),
         "vocabulary": {
             "field": np.array(vocabulary["column_field"], np.int32),
             "value": values[0],
@@ -58,7 +61,7 @@ def _windows(shared: SharedModel) -> dict[str, NDArray[Any]]:
 
 
 def shared_model_of(document: Mapping[str, Any], parts: Mapping[str, Mapping[str, NDArray[Any]]]) -> SharedModel:
-    """The inverse of `state_of`, from arrays by part."""
+    """The inverse of `view_of`, from arrays by part."""
     shared = SharedModel(
         Schema.from_document(document["schema"]),
         Hyperparameters.from_document(document["hyperparameters"]),

@@ -111,7 +111,7 @@ def test_an_older_snapshot_that_names_no_line_is_taken_as_before(store: Store, t
     for saved in store.snapshots():
         store.discard(saved)
     learner.line = None
-    save(tmp_path / "older", learner.state())
+    save(tmp_path / "older", learner.view())
     store.save(learner.position, tmp_path / "older")
     found = recovered(store, REQUESTED)
     assert found.chain is not None

@@ -67,6 +67,21 @@ def test_a_number_that_no_item_has_had_is_saved_without_a_column(tmp_path: Path)
     assert bits(loaded) == bits(original)
 
 
+def test_a_state_is_a_copy_and_a_view_is_not() -> None:
+    """A snapshot is written from a view: with a copy of all parameters it would take as much memory again."""
+    recommender = filled("default")
+    (document, arrays), (viewed_document, viewed) = recommender.state(), recommender.view()
+    parameters, rows = recommender._shared.machine.parameters.view(), recommender._shared.machine.parameters.rows
+    assert document == viewed_document
+    assert arrays.keys() == viewed.keys()
+    assert all(np.array_equal(arrays[name], viewed[name]) for name in arrays)
+    assert np.shares_memory(viewed["model.V"], rows.V)
+    assert not any(np.shares_memory(arrays[f"model.{name}"], own) for name, own in parameters.items())
+    before = {name: array.copy() for name, array in arrays.items()}
+    recommender.learn(stream(30, seed=3))
+    assert all(np.array_equal(arrays[name], before[name]) for name in arrays)
+
+
 def test_saving_changes_nothing_and_is_repeatable(tmp_path: Path) -> None:
     recommender = filled()
     before = bits(recommender)

@@ -120,7 +120,7 @@ class FactorizationMachine:
     def save(self, path: str | Path) -> None:
         """Write the machine and its vocabulary to a file at `path`."""
         parts = {"hyperparameters": self.hyperparameters.document(), "vocabulary": self.vocabulary.document()}
-        write_snapshot(path, parts | {"machine": True, "seed": self.seed, "samples": self.samples}, self.state())
+        write_snapshot(path, parts | {"machine": True, "seed": self.seed, "samples": self.samples}, self.parameters.view())
 
     @classmethod
     def load(cls, path: str | Path) -> "FactorizationMachine":
@@ -210,7 +210,7 @@ class FactorizationMachine:
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Copies of all arrays."""
-        return self.parameters.state()
+        return {name: array.copy() for name, array in self.parameters.view().items()}
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """The inverse of `state`, into a machine of the same configuration."""

@@ -149,13 +149,13 @@ class Parameters:
 
         return undo
 
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Copies of all that a machine needs to go on with the same bits."""
+    def view(self) -> dict[str, NDArray[Any]]:
+        """All that a machine needs to go on with the same bits, to be read only: it holds until anything changes."""
         touches = int(self.optimizer.touches[0])
-        rows = {name: array[: self.columns].copy() for name, array in self.rows._asdict().items()}
+        rows = {name: array[: self.columns] for name, array in self.rows._asdict().items()}
         own = self.optimizer._asdict()
         kept = {name: array for name, array in own.items() if name not in _TRANSIENT}
-        return rows | {name: array[: touches if name in _PER_TOUCH else None].copy() for name, array in kept.items()}
+        return rows | {name: array[: touches if name in _PER_TOUCH else None] for name, array in kept.items()}
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """The inverse of `state`. Every array must have the type and the shape this configuration gives it."""

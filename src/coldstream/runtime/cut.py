@@ -60,7 +60,7 @@ class Cut:
 
 def _write(learner: Learner, file: Path, digests: Path, base: Chain | None) -> dict[str, Any]:
     """What the child does: a full file, or what has changed since the newest of a chain."""
-    state = learner.state()
+    state = learner.view()
     if base is None:
         known = fingerprint(state)
     else:

@@ -33,4 +33,4 @@ async def fingerprinted(learner: Learner) -> tuple[int, str]:
 
 
 def _digested(learner: Learner) -> dict[str, Any]:
-    return {"digest": digest(learner.state())}
+    return {"digest": digest(learner.view())}

@@ -289,10 +289,10 @@ class Learner:
 
     # What survives
 
-    def state(self) -> State:
-        """Everything, in copies of its own."""
+    def view(self) -> State:
+        """Everything, to be read at once: it holds until anything changes."""
         assert not self.unmerged, "what others have learned is known here"
-        document, arrays = self.recommender.state()
+        document, arrays = self.recommender.view()
         evaluated, evaluated_arrays = self.evaluation.state()
         own = {"position": self.position, "declared": self.declared.document(), EVALUATION: evaluated, CURVES: self.curves()}
         if self.line is not None:

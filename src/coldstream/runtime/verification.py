@@ -112,7 +112,7 @@ def _oldest(store: View, waiting: list[Saved], different: list[tuple[Saved, str]
 def _disagreement(store: View, saved: Saved, learner: Learner) -> str:
     try:
         loaded(store, saved)
-        differs = difference(read_chain(store, saved)[0], learner.state())
+        differs = difference(read_chain(store, saved)[0], learner.view())
     except InvalidSnapshot as error:
         return str(error)
     return f"the replay led to another {differs}" if differs else ""
@@ -121,7 +121,7 @@ def _disagreement(store: View, saved: Saved, learner: Learner) -> str:
 def _disagreement_of(one: Held, learner: Learner, base: int) -> str:
     if one.position < base:
         return f"the replay begins at line {base}, behind it; ask it again when it has caught up"
-    return "" if digest(learner.state()) == one.digest else "the replay led to other bits"
+    return "" if digest(learner.view()) == one.digest else "the replay led to other bits"
 
 
 def _watched(entries: Iterable[Entry], advance: Callable[[int], None]) -> Iterator[Entry]:

@@ -39,7 +39,7 @@ def begun() -> Learner:
 
 
 def state(learner: Learner) -> tuple[str, dict[str, bytes]]:
-    document, arrays = learner.state()
+    document, arrays = learner.view()
     return repr(document), {name: array.tobytes() for name, array in arrays.items()}
 
 

@@ -53,7 +53,7 @@ def lived(store: SqliteStore, records: list[Record], learner: Learner | None = N
 
 
 def keep(store: SqliteStore, learner: Learner, tmp_path: Path) -> Saved:
-    save(tmp_path / "made", learner.state())
+    save(tmp_path / "made", learner.view())
     return store.save(learner.position, tmp_path / "made")
 
 
@@ -107,7 +107,7 @@ def test_a_damaged_snapshot_is_passed_over_with_a_warning(
 
 def test_a_snapshot_under_a_wrong_position_is_passed_over(store: SqliteStore, tmp_path: Path) -> None:
     learner = lived(store, RECORDS)
-    save(tmp_path / "made", learner.state())
+    save(tmp_path / "made", learner.view())
     store.save(3, tmp_path / "made")
     assert bits(recovered(store, SAME).recommender) == bits(learner.recommender)
 

@@ -191,7 +191,7 @@ def test_a_child_that_is_killed_leaves_nothing_and_is_tried_again(
     async def work(writer: Writer) -> None:
         await writer.write(MANY)
         with monkeypatch.context() as slow:
-            slow.setattr(Learner, "state", lambda _: signal.pause())
+            slow.setattr(Learner, "view", lambda _: signal.pause())
             others = children()
             taking = asyncio.create_task(writer.snapshot())
             while not children() - others:
@@ -224,7 +224,7 @@ def test_a_stop_does_not_wait_for_a_child_that_takes_long(
 ) -> None:
     others = children()
     monkeypatch.setattr(snapshots, "LONGEST_LAST", 0.2)
-    monkeypatch.setattr(Learner, "state", lambda _: signal.pause())
+    monkeypatch.setattr(Learner, "view", lambda _: signal.pause())
 
     async def live() -> None:
         writer = Writer(store, recovered(store, SAME), WriterLimits(snapshot_lines=1, snapshot_seconds=0), tmp_path)

@@ -28,7 +28,7 @@ def folder(tmp_path: Path) -> Path:
             assert position is not None
             learner.apply(position, event)
             if n in (9, 29):
-                save(tmp_path / "made", learner.state())
+                save(tmp_path / "made", learner.view())
                 store.save(position, tmp_path / "made")
     return tmp_path / "data"
 
@@ -99,7 +99,7 @@ def test_a_running_replica_is_compared_where_it_is(folder: Path) -> None:
     with closing(SqliteStore(folder)) as store:
         learner = at_the_beginning(store)
         learner.replay(entry for entry in store.read(1) if entry.position <= 17)
-        right = Held("right", 17, digest(learner.state()))
+        right = Held("right", 17, digest(learner.view()))
         wrong, behind = right._replace(name="wrong", position=18), right._replace(name="behind", position=5)
         verdict = verified(store, False, lambda _: None, [wrong, right])
         assert verdict.held == [(right, ""), (wrong, "the replay led to other bits")]
