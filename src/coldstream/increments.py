@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coldstream.arrays import Flags, Integers, Ulongs
-from coldstream.ragged import bounds, joined, parted
+from coldstream.ragged import bounds, joined, parted, taken
 
 State: TypeAlias = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 """One JSON document and named arrays."""
@@ -68,8 +68,7 @@ def increment(state: State, since: Fingerprint) -> tuple[State, Fingerprint]:
         if len(at):
             new[f"{name}@at"] = at
             if name in RECORDS:
-                parts = parted(arrays[name], arrays[f"{name}_length"])
-                new[f"{name}@new"], new[f"{name}@length"] = joined([parts[place] for place in at.tolist()])
+                new[f"{name}@new"], new[f"{name}@length"] = taken(arrays[name], arrays[f"{name}_length"], at)
             else:
                 new[f"{name}@new"] = _taken(arrays[name], at)
     kinds = {name: _kind(array) for name, array in arrays.items()}

@@ -41,6 +41,15 @@ def parted(content: NDArray[Any], length: NDArray[Any]) -> list[bytes | None]:
     return _with_gaps(_parts(content.tobytes(), content, length), length)
 
 
+def taken(content: NDArray[Any], length: NDArray[Any], at: Integers) -> tuple[Flags, Integers]:
+    """Some of the parts, joined again; the others are not looked at."""
+    starts, ends = bounds(content, length)
+    whole: Flags = np.concatenate(
+        [content[:0], *map(content.__getitem__, map(slice, starts[at].tolist(), ends[at].tolist()))]
+    )
+    return whole, length[at]
+
+
 def blobs(content: NDArray[Any], length: NDArray[Any]) -> list[bytes]:
     """The same where none may be missing."""
     _refuse_gaps(length)
@@ -49,7 +58,12 @@ def blobs(content: NDArray[Any], length: NDArray[Any]) -> list[bytes]:
 
 def joined_texts(texts: Iterable[str | None]) -> tuple[Flags, Integers]:
     """Texts as one array of UTF-8 and their lengths."""
-    return joined([None if text is None else text.encode() for text in texts])
+    own = list(texts)
+    whole = "".join([text for text in own if text])
+    if whole.isascii():  # a character is a byte, so that one text can be encoded instead of many
+        lengths = np.array([-1 if text is None else len(text) for text in own], np.int32)
+        return np.frombuffer(whole.encode("ascii"), np.uint8), lengths
+    return joined([None if text is None else text.encode() for text in own])
 
 
 def parted_texts(content: NDArray[Any], length: NDArray[Any]) -> list[str | None]:

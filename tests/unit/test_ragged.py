@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coldstream.costs import text_cost, texts_cost
-from coldstream.ragged import blobs, documents, joined, joined_documents, joined_texts, parted, parted_texts, texts
+from coldstream.ragged import blobs, documents, joined, joined_documents, joined_texts, parted, parted_texts, taken, texts
 
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 ascii_words = st.text(st.characters(max_codepoint=127), max_size=5)
@@ -43,3 +43,21 @@ def test_a_gap_is_refused_where_none_may_be(read: object) -> None:
 def test_lengths_that_do_not_add_up_are_refused(length: list[int]) -> None:
     with pytest.raises(ValueError, match="lengths do not add up to 3 bytes"):
         parted(np.zeros(3, np.uint8), np.array(length, np.int32))
+
+
+@given(st.lists(st.none() | st.binary(max_size=5)), st.data())
+def test_some_parts_are_taken_as_they_are_joined(parts: list[bytes | None], data: st.DataObject) -> None:
+    places = data.draw(st.lists(st.integers(0, len(parts) - 1), unique=True).map(sorted) if parts else st.just([]))
+    content, length = taken(*joined(parts), np.array(places, np.int32))
+    expected = joined([parts[place] for place in places])
+    assert (content.tobytes(), length.tolist()) == (expected[0].tobytes(), expected[1].tolist())
+    assert (content.dtype, length.dtype) == (np.uint8, np.int32)
+
+
+@given(st.lists(st.none() | words) | st.lists(st.none() | ascii_words))
+def test_texts_are_joined_as_their_bytes_are(given_texts: list[str | None]) -> None:
+    content, length = joined_texts(iter(given_texts))
+    expected = joined([None if text is None else text.encode() for text in given_texts])
+    assert (content.tobytes(), length.tolist()) == (expected[0].tobytes(), expected[1].tolist())
+    assert (content.dtype, length.dtype) == (np.uint8, np.int32)
+    assert parted_texts(content, length) == given_texts
