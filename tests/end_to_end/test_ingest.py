@@ -9,6 +9,7 @@ import urllib.request
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
@@ -129,7 +130,7 @@ def test_nats_while_the_reader_and_the_broker_are_killed(url: str, home: Home, t
             process.kill()
             process.communicate()
         server.kill()
-        process = started(source, url, dead, "--metrics-port", server.port + 1 if server.port < 65000 else server.port - 1)
+        process = started(source, url, dead, "--metrics-port", 0)
         server.start()
         wait_until(lambda: len(set(learned(home, "nats"))) == MESSAGES)
         ended(process)
@@ -140,19 +141,32 @@ def test_nats_while_the_reader_and_the_broker_are_killed(url: str, home: Home, t
 def test_lag_is_told(url: str, tmp_path: Path) -> None:
     with NatsServer(tmp_path / "nats") as server:
         server.publish("LAG", bodies("lag", 5))
-        port = server.port + 1 if server.port < 65000 else server.port - 1
-        process = started(f"{server.url}/LAG", url, tmp_path / "dead.jsonl", "--metrics-port", port)
+        process = started(f"{server.url}/LAG", url, tmp_path / "dead.jsonl", "--metrics-port", 0)
+        address = told_address(process)
 
         def told() -> str:
-            try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
-                    return answer.read().decode()
-            except OSError:
-                return ""
+            with urllib.request.urlopen(address, timeout=5) as answer:
+                return str(answer.read().decode())
 
         wait_until(lambda: 'coldstream_ingest_learned_total{source="nats:LAG"} 5.0' in told())
         wait_until(lambda: 'coldstream_ingest_lag_messages{source="nats:LAG"} 0.0' in told())
+        taken = started(f"{server.url}/LAG", url, tmp_path / "dead.jsonl", "--metrics-port", urlsplit(address).port)
+        _, said = taken.communicate(timeout=PATIENCE)
+        assert taken.returncode == 2
+        assert f"--metrics-port {urlsplit(address).port}: cannot listen there" in said
+        assert "choose another, or leave it out" in said
+        assert "Traceback" not in said
         ended(process)
+
+
+def told_address(process: "subprocess.Popen[str]") -> str:
+    """Where a reader's metrics are, as it says."""
+    assert process.stderr is not None
+    for line in process.stderr:
+        entry = json.loads(line)
+        if entry["event"] == "metrics":
+            return str(entry["address"])
+    raise AssertionError("it has ended")
 
 
 def test_the_service_reads_by_itself_and_each_message_once_whoever_is_killed(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import logging
 import os
 import signal
 from pathlib import Path
@@ -11,10 +12,13 @@ from prometheus_client import CollectorRegistry, start_http_server
 
 from coldstream.cli.numbers import whole
 from coldstream.client import AsyncClient
+from coldstream.errors import InvalidInput
 from coldstream.ingest.ingestion import DeadLetters, Ingestion
 from coldstream.ingest.metrics import IngestMetrics
 from coldstream.ingest.source import Source, source_of
 from coldstream.service.logs import log_to_stderr
+
+log = logging.getLogger(__name__)
 
 
 def add_to(commands: Any) -> None:
@@ -40,7 +44,10 @@ def add_to(commands: Any) -> None:
     )
     parser.add_argument("--batch", type=whole, default=500, metavar="N", help="messages in one call at most (500)")
     parser.add_argument(
-        "--metrics-port", type=int, metavar="PORT", help="where Prometheus may ask, on loopback; nowhere, if left out"
+        "--metrics-port",
+        type=int,
+        metavar="PORT",
+        help="where Prometheus may ask, on loopback; 0 is any that is free, and nowhere, if left out",
     )
     parser.set_defaults(run=_run)
 
@@ -59,7 +66,7 @@ async def _ingest(source: Source, args: argparse.Namespace) -> None:
     registry = CollectorRegistry()
     metrics = IngestMetrics(registry, source.name)
     if args.metrics_port is not None:
-        start_http_server(args.metrics_port, "127.0.0.1", registry)
+        _tell(registry, args.metrics_port)
     async with AsyncClient(args.to, key=os.environ.get("COLDSTREAM_KEY")) as client:
         ingestion = Ingestion(source, client, DeadLetters(args.dead), min(args.batch, 1000), metrics.count)
         looking = asyncio.create_task(metrics.look(source))
@@ -67,3 +74,14 @@ async def _ingest(source: Source, args: argparse.Namespace) -> None:
             await ingestion.run(stop)
         finally:
             looking.cancel()
+
+
+def _tell(registry: CollectorRegistry, port: int) -> None:
+    """Let Prometheus ask."""
+    try:
+        server, _ = start_http_server(port, "127.0.0.1", registry)
+    except (OSError, OverflowError) as error:
+        raise InvalidInput(
+            f"--metrics-port {port}: cannot listen there ({error}); choose another, or leave it out"
+        ) from error
+    log.info("metrics", extra={"address": f"http://127.0.0.1:{server.server_port}/metrics"})
