@@ -1,14 +1,17 @@
 """Memory in huge pages: a fork copies the table of all pages, so it takes as long as there are pages.
 
 Large arrays get huge pages from NumPy. What Python allocates, object by object, does not: at a start, before anybody asks,
-Linux is told to move it together. Where it cannot, nothing is different but the time of a fork.
+Linux is told to move it together. While a fork lives, whatever is written to falls apart into small pages again, and so it is
+moved together again after each. Where Linux cannot, nothing is different but the time of a fork.
 """
 
+import asyncio
 import ctypes
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Event
 from time import monotonic
 
 HUGE = 2**21
@@ -26,18 +29,51 @@ _MAPPING = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) rw-p \S+ \S+ 0 *(?:\[heap\])?$"
 _FIGURE = re.compile(r"^(Anonymous|AnonHugePages): +(\d+) kB$")
 
 
-def collapse(longest: float) -> int:
-    """Ask for huge pages wherever much lies in small ones, for so many seconds at most; how many there are there now."""
+REST = 0.005
+"""Seconds between two huge pages while others work: to move one takes about two milliseconds, for which they may wait."""
+
+LONGEST_BESIDE = 60.0
+"""Seconds that it may take beside others; at this pace that is 16 GB."""
+
+
+def _at_once() -> bool:
+    return False
+
+
+def collapse(longest: float, is_over: Callable[[], bool] = _at_once) -> int:
+    """Ask for huge pages wherever much lies in small ones, for so many seconds at most; how many there are there now.
+
+    Before each it is asked whether it is over, which may take the time that others need.
+    """
     if _libc is None or small_bytes() < WORTHWHILE:
         return 0
     made, until = 0, monotonic() + longest
     for first, last in list(_scattered()):
         for address in range(-(-first // HUGE) * HUGE, last - HUGE + 1, HUGE):
-            if monotonic() > until:
+            if monotonic() > until or is_over():
                 return made
             # A range that is whole already is left alone, and so is one that cannot be moved.
             made += _libc.madvise(ctypes.c_void_p(address), ctypes.c_size_t(HUGE), _MADV_COLLAPSE) == 0
     return made
+
+
+class Collapsing:
+    """Moves memory together in a thread, beside the event loop, and gives up when it is told to."""
+
+    def __init__(self) -> None:
+        self._over = Event()
+        self._task: asyncio.Task[int] | None = None
+
+    def begin(self) -> None:
+        """Begin, unless it goes on already."""
+        if not self._over.is_set() and (self._task is None or self._task.done()):
+            self._task = asyncio.create_task(asyncio.to_thread(collapse, LONGEST_BESIDE, lambda: self._over.wait(REST)))
+
+    async def end(self) -> None:
+        """Give up for good."""
+        self._over.set()
+        if self._task is not None:
+            await self._task
 
 
 def small_bytes() -> int:

@@ -17,6 +17,7 @@ from coldstream.errors import StoreDamaged, StoreInUse, StoreUnavailable
 from coldstream.runtime.chain import Chain
 from coldstream.runtime.cut import Cut, WrittenFile
 from coldstream.runtime.fork import LONGEST
+from coldstream.runtime.huge_pages import Collapsing
 from coldstream.runtime.learner import KnownLine, Learner
 from coldstream.storage.store import Saved, SnapshotStore
 
@@ -61,6 +62,7 @@ class Snapshots:
         self._useless: Sequence[Saved] = ()
         self._chain: Chain | None = None
         self._cut: Cut | None = None
+        self._collapsing = Collapsing()
         self._lock = asyncio.Lock()
         self._taken, self._not_before = monotonic(), 0.0
         self._background: asyncio.Task[None] | None = None
@@ -128,6 +130,7 @@ class Snapshots:
 
     async def give_up(self) -> None:
         """Give up the one that is being taken."""
+        await self._collapsing.end()
         if self._cut is not None:
             self._cut.end()
         if self._background is not None:
@@ -136,6 +139,7 @@ class Snapshots:
     async def finish(self, learner: Learner) -> None:
         """The last one, if anything was learned since the newest and if it does not take long."""
         until = monotonic() + LONGEST_LAST
+        await self._collapsing.end()
         if (background := self._background) is not None:
             await asyncio.wait({background}, timeout=LONGEST_LAST)
             if self._cut is not None:
@@ -178,6 +182,7 @@ class Snapshots:
             raise StoreUnavailable(f"the snapshot cannot be written ({error}); make room, and it is tried again") from error
         finally:
             self._cut = None
+            self._collapsing.begin()
         kind = "full" if chain is None else "increment"
         facts = {"position": written.position, "kind": kind, "bytes": written.size, "pause": round(self.pause, 4)}
         log.info("a snapshot was written", extra={**facts, "seconds": round(perf_counter() - started, 3)})

@@ -178,6 +178,8 @@ class Writer:
         try:
             if self.failed is None:
                 await self.snapshots.finish(self.learner)
+            else:
+                await self.snapshots.give_up()
         except NOT_NOW as error:
             log.warning("no last snapshot; the log will be replayed", extra={"reason": str(error)})
         except StoreDamaged as error:

@@ -1,12 +1,17 @@
 """Huge pages change what a fork costs, and nothing else."""
 
+import asyncio
+import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from threading import Event
+from time import monotonic
 
 import pytest
 
 from coldstream.runtime import huge_pages
-from coldstream.runtime.huge_pages import collapse, small_bytes
+from coldstream.runtime.huge_pages import Collapsing, collapse, small_bytes
 
 SETTING = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 needs_linux = pytest.mark.skipif(
@@ -38,3 +43,57 @@ def test_there_is_an_end_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_other_systems_do_without(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(huge_pages, "_libc", None)
     assert collapse(60.0) == 0
+
+
+@needs_linux
+def test_what_falls_apart_while_a_fork_lives_is_moved_together_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(huge_pages, "WORTHWHILE", 0)
+    numbers = [str(n) for n in range(600_000)]
+    if collapse(60.0) == 0:
+        pytest.skip("this kernel does not move pages together when it is asked to")
+    whole = small_bytes()
+    reading, writing = os.pipe()
+    if not (child := os.fork()):
+        os.read(reading, 1)
+        os._exit(0)
+    assert sum(map(len, numbers)) > 0  # to look at an object is to write to its page
+    os.write(writing, b".")
+    os.waitpid(child, 0)
+    os.close(reading)
+    os.close(writing)
+    assert small_bytes() > whole + 16 * 2**20
+
+    async def beside() -> None:
+        collapsing = Collapsing()
+        collapsing.begin()
+        while collapsing._task is not None and not collapsing._task.done():
+            await asyncio.sleep(0.01)
+        await collapsing.end()
+
+    asyncio.run(beside())
+    assert small_bytes() < whole + 8 * 2**20
+
+
+def test_beside_others_there_is_one_at_a_time_and_none_after_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, release = list[float](), Event()
+
+    def long(longest: float, is_over: Callable[[], bool]) -> int:
+        begun.append(longest)
+        while not is_over():
+            release.set()
+        return 0
+
+    async def beside() -> None:
+        collapsing = Collapsing()
+        collapsing.begin()
+        collapsing.begin()
+        assert await asyncio.to_thread(release.wait, 10.0)
+        started = monotonic()
+        await collapsing.end()
+        assert monotonic() - started < 5.0
+        collapsing.begin()
+        await collapsing.end()
+
+    monkeypatch.setattr(huge_pages, "collapse", long)
+    asyncio.run(beside())
+    assert begun == [huge_pages.LONGEST_BESIDE]

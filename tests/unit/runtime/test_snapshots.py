@@ -15,7 +15,7 @@ import pytest
 from coldstream import Category, Id, InvalidSnapshot, Recommender, Schema
 from coldstream.config import Hyperparameters
 from coldstream.errors import StoreUnavailable
-from coldstream.runtime import fork, snapshots
+from coldstream.runtime import fork, huge_pages, snapshots
 from coldstream.runtime.chain import read_chain
 from coldstream.runtime.fork import Fork
 from coldstream.runtime.learner import Learner
@@ -294,3 +294,40 @@ def test_a_file_is_left_to_the_process_that_writes_it(tmp_path: Path) -> None:
         while _is_being_written(other) and time.monotonic() < wait:
             time.sleep(0.01)
         assert not _is_being_written(other)  # though nobody has asked for its status yet
+
+
+def test_memory_is_moved_together_again_after_every_fork_until_the_end(
+    store: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[bool]()
+
+    def noted(_: float, is_over: Callable[[], bool]) -> int:
+        asked.append(is_over())
+        return 0
+
+    monkeypatch.setattr(huge_pages, "collapse", noted)
+    during(store, tmp_path, taken(3))
+    assert asked == [False, False, False]
+
+
+def test_a_failed_writer_leaves_nothing_behind_that_goes_on(
+    store: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = list[bool]()
+
+    def long(_: float, is_over: Callable[[], bool]) -> int:
+        while not is_over():
+            pass
+        ended.append(True)
+        return 0
+
+    async def live() -> None:
+        writer = Writer(store, recovered(store, SAME), NEVER, tmp_path)
+        await writer.start(lambda: None)
+        await writer.snapshot()
+        writer.failed = StoreUnavailable("gone")
+        await asyncio.wait_for(writer.stop(), 10.0)
+
+    monkeypatch.setattr(huge_pages, "collapse", long)
+    asyncio.run(live())
+    assert ended == [True]
