@@ -1,6 +1,6 @@
 """Arrays that grow by doubling, their types, and values of other origin made plain."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -42,6 +42,11 @@ def frozen(raw: Any) -> Any:
     if type(raw) is list and _STRINGS.issuperset(map(type, raw)):
         return tuple(raw)
     return _with_tuples(plain(raw))
+
+
+def frozen_values(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """The same of all values of a mapping."""
+    return {name: value if type(value) in _PLAIN else frozen(value) for name, value in raw.items()}
 
 
 def _with_tuples(value: Any) -> Any:

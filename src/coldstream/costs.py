@@ -45,9 +45,18 @@ def attributes_cost(attributes: Mapping[str, Any]) -> int:
     total = 0
     for raw in attributes.values():
         if isinstance(raw, str):
-            total += ATTRIBUTE + text_cost(raw)
-        elif isinstance(raw, list | tuple):
-            total += ATTRIBUTE * len(raw) + texts_cost([value for value in raw if isinstance(value, str)])
+            total += ATTRIBUTE + (len(raw) if raw.isascii() else 4 * len(raw))
+        elif isinstance(raw, tuple | list):
+            total += ATTRIBUTE * len(raw) + _values_cost(raw)
         else:
             total += ATTRIBUTE
     return total
+
+
+def _values_cost(raw: Sequence[Any]) -> int:
+    """What the texts among some values weigh."""
+    try:
+        whole = "".join(raw)
+    except TypeError:  # not all of them are texts
+        return texts_cost([value for value in raw if isinstance(value, str)])
+    return len(whole) if whole.isascii() else sum(map(text_cost, raw))

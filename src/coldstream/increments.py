@@ -80,13 +80,13 @@ def is_increment(state: State) -> bool:
     return OWN in state[0]
 
 
-def merged(full: State, increments: Sequence[State]) -> tuple[State, Fingerprint]:
-    """The state that increments lead to, each made from the one before, and its fingerprint.
+def merged(full: State, increments: Sequence[State]) -> tuple[State, Fingerprint | None]:
+    """The state that increments lead to, each made from the one before, and its fingerprint; None where there are none.
 
     Raises `ValueError` where it is not the state that the last of them was made from.
     """
     if not increments:
-        return full, fingerprint(full)
+        return full, None
     arrays, before = dict(full[1]), None
     records = {name: parted(arrays[name], arrays[f"{name}_length"]) for name in RECORDS & arrays.keys()}
     for document, new in increments:

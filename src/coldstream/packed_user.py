@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from coldstream.arrays import Flags, Integers, Longs, frozen
+from coldstream.arrays import Flags, Integers, Longs, frozen_values
 from coldstream.costs import attributes_cost
 from coldstream.features.history import LastItemFeatures, check_last_item
 from coldstream.ragged import PIECE, bounds, decoded, packed_document
@@ -112,7 +112,7 @@ def _check(content: Flags, starts: Longs, ends: Longs, slots: int, freed: int, f
 
 def _document(document: Any) -> Document:
     attributes, note = document
-    return {name: frozen(raw) for name, raw in attributes.items()}, tuple((field, v, weight) for field, v, weight in note)
+    return frozen_values(attributes), tuple((field, v, weight) for field, v, weight in note)
 
 
 def _gathered(content: Flags, starts: Longs, size: int) -> Flags:

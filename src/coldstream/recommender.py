@@ -10,7 +10,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from coldstream.arguments import checked_count, checked_event, checked_events, checked_items, checked_pairs
-from coldstream.arrays import frozen, saved_count
+from coldstream.arrays import frozen_values, saved_count
 from coldstream.bounds import Bounds
 from coldstream.catalogue.slot_table import Place
 from coldstream.config import Hyperparameters
@@ -96,7 +96,7 @@ class Recommender(Reader):
             described = [(user, *self._described_user(user, given)) for user, given in checked_pairs("users", users)]
             for user, given, features in described:
                 self._shared.admit(features)
-                self._users.put(user, {name: frozen(raw) for name, raw in given.items()}, features)
+                self._users.put(user, frozen_values(given), features)
                 self._users.note_put(user, self._clock)
                 if self._is_due():
                     self._shared.start(self._clock)
@@ -499,7 +499,7 @@ class Recommender(Reader):
         if not attributes:
             return DescribedItem(item, {}, (), availability)
         described = self._shared.encoder.describe_item(item, attributes, memo)
-        return DescribedItem(item, {name: frozen(raw) for name, raw in attributes.items()}, described, availability)
+        return DescribedItem(item, frozen_values(attributes), described, availability)
 
 
 def _checked_fields(given: object) -> Mapping[str, Sequence[Field]]:

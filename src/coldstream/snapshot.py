@@ -9,9 +9,11 @@ import json
 import math
 import os
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from struct import Struct
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +29,8 @@ NOT_WHAT_IT_SHOULD_BE = (AttributeError, IndexError, KeyError, OverflowError, Re
 
 _PART = 2**20
 """Bytes of a file that are read in one go."""
+_LENGTHS_AT, _LENGTHS = 26, Struct("<HH")
+"""Where a member's own header ends: with how long the name is, and what follows it, before the content begins."""
 _LONGEST_HEADER = 2**16
 """Bytes within which an array's header ends: the longest that NumPy reads, of the kinds that are read here, has 10,000."""
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
@@ -61,7 +65,7 @@ def read_snapshot(path: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[A
     return document, members
 
 
-def _members(file: BinaryIO) -> dict[str, NDArray[Any]]:
+def _members(file: io.BufferedReader) -> dict[str, NDArray[Any]]:
     """The arrays of an archive. Sizes are what they are declared to be, and are known to fit before anything is read."""
     with zipfile.ZipFile(file) as archive:
         members = archive.infolist()
@@ -73,18 +77,21 @@ def _members(file: BinaryIO) -> dict[str, NDArray[Any]]:
         if len({member.filename for member in members}) < len(members):
             raise ValueError("two members have one name")
         # A member is read to its end first, where its checksum is compared: what is parsed is what was written.
-        return {member.filename.removesuffix(".npy"): _array(_content(archive, member)) for member in members}
+        return {member.filename.removesuffix(".npy"): _array(_content(archive, file, member)) for member in members}
 
 
-def _content(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytearray:
+def _content(archive: zipfile.ZipFile, file: io.BufferedReader, member: zipfile.ZipInfo) -> bytearray:
     """All bytes of a member, in memory that an array can have for its own."""
-    content, first = bytearray(member.file_size), 0
-    with archive.open(member) as file, memoryview(content) as whole:
-        while part := file.read(_PART):
-            whole[first : first + len(part)] = part
-            first += len(part)
-    if first != len(content):
-        raise ValueError(f"{member.filename} has {first:,} bytes of {len(content):,}")
+    archive.open(member).close()  # which compares what is said of it at its place with what is said at the end of the file
+    file.seek(member.header_offset + _LENGTHS_AT)
+    file.seek(sum(_LENGTHS.unpack(file.read(_LENGTHS.size))), os.SEEK_CUR)
+    content, first, checksum = bytearray(member.file_size), 0, 0
+    with memoryview(content) as whole:
+        while size := file.readinto(whole[first : first + _PART]):
+            checksum = zlib.crc32(whole[first : first + size], checksum)
+            first += size
+    if first != len(content) or checksum != member.CRC:
+        raise ValueError(f"{member.filename} has {first:,} bytes of {len(content):,}, or others than were written")
     return content
 
 

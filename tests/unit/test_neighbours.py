@@ -12,11 +12,21 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from coldstream import Again, Event, Follows, Id, InvalidInput, InvalidSnapshot, Recommender, Schema, Together
+from coldstream.arrays import Integers
 from coldstream.catalogue import neighbours
 from coldstream.catalogue.combinations import CombinationTable
 from coldstream.catalogue.cross_features import cross_features
 from coldstream.catalogue.learning import count_choice
-from coldstream.catalogue.neighbours import count_neighbours, neighbours_of, restored, state, take_out, with_room, with_slots
+from coldstream.catalogue.neighbours import (
+    _are_mutual,
+    count_neighbours,
+    neighbours_of,
+    restored,
+    state,
+    take_out,
+    with_room,
+    with_slots,
+)
 from coldstream.catalogue.scan_order import ScanOrder
 from coldstream.catalogue.shapes import Items, Neighbours, UserHistory
 from coldstream.catalogue.trends import trends_of
@@ -330,3 +340,21 @@ def test_a_count_that_cannot_be_or_could_not_grow_is_refused(name: str, count: i
 def test_pieces_are_as_wide_outside_of_kernels_as_inside() -> None:
     sizes = np.arange(1, 1025)
     assert neighbours._kinds(sizes).tolist() == [neighbours._kind(size) for size in sizes.tolist()]
+
+
+def test_pairs_that_only_look_mutual_are_told_apart() -> None:
+    rng = np.random.default_rng(3)
+    pairs = {(int(a), int(b)) for a, b in rng.integers(40, size=(300, 2))}
+    mutual = sorted(pairs | {(b, a) for a, b in pairs})
+    assert _are_mutual(*as_rows(mutual), np.uint64(1))
+    for n, (owner, partner) in enumerate(mutual):
+        if owner != partner:
+            moved = [*mutual[:n], (owner, (partner + 1) % 40), *mutual[n + 1 :]]
+            assert not _are_mutual(*as_rows(moved), np.uint64(n))
+            assert not _are_mutual(*as_rows(mutual[:n] + mutual[n + 1 :]), np.uint64(n))
+            assert not _are_mutual(*as_rows(sorted([*mutual, (owner, partner)])), np.uint64(n))
+
+
+def as_rows(pairs: list[tuple[int, int]]) -> tuple[Integers, Integers]:
+    length = np.bincount([owner for owner, _ in pairs], minlength=40).astype(np.int32)
+    return length, np.array([partner for _, partner in pairs], np.int32)

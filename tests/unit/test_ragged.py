@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coldstream.costs import text_cost, texts_cost
+from coldstream.costs import ATTRIBUTE, attributes_cost, text_cost, texts_cost
 from coldstream.ragged import blobs, documents, joined, joined_documents, joined_texts, parted, parted_texts, taken, texts
 
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
@@ -31,6 +31,10 @@ def test_texts_and_documents_come_back_where_none_is_missing(parts: list[str]) -
 @given(st.lists(words) | st.lists(ascii_words))
 def test_many_texts_weigh_what_each_does(parts: list[str]) -> None:
     assert texts_cost(parts) == sum(map(text_cost, parts))
+    assert attributes_cost({"a": parts, "b": tuple(parts)}) == 2 * (ATTRIBUTE * len(parts) + sum(map(text_cost, parts)))
+    assert attributes_cost(dict(enumerate(parts))) == ATTRIBUTE * len(parts) + sum(map(text_cost, parts))
+    mixed = [3, *parts, None, 2.5]
+    assert attributes_cost({"a": mixed, "b": None}) == ATTRIBUTE * (len(mixed) + 1) + sum(map(text_cost, parts))
 
 
 @pytest.mark.parametrize("read", [blobs, texts, documents])

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coldstream.arrays import Flags, Integers, Longs, checked_columns, copies, frozen, grown, saved_count, write_back
+from coldstream.arrays import Flags, Integers, Longs, checked_columns, copies, frozen_values, grown, saved_count, write_back
 from coldstream.catalogue.admitted_item import AdmittedItem, Layout, kinds_of
 from coldstream.catalogue.combinations import EMPTY, CombinationTable
 from coldstream.catalogue.conditions import AnyOf, NumberColumns, Within, having
@@ -443,7 +443,7 @@ class Catalogue:
         choices, registered_at = restore_rows(order, slot, slots, out_of_order, arrays)
         self._choices[:slots], self._registered_at[:slots] = choices, registered_at
         self._live = {self.ids[number] for number in slot.tolist()}
-        self.attributes = [{name: frozen(raw) for name, raw in a.items()} for a in document["attributes"]]
+        self.attributes = list(map(frozen_values, document["attributes"]))
         self.last_item_features = [tuple((field, v, weight) for field, v, weight in note) for note in document["notes"]]
         self.weight += sum(map(attributes_cost, self.attributes))
         self.arrivals = saved_count("arrivals", document["arrivals"])

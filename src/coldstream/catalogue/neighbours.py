@@ -6,6 +6,7 @@ is read forwards; one that grows moves to a piece of twice the size. Rows never 
 """
 
 from collections.abc import Mapping
+from secrets import randbits
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from coldstream.arrays import Integers, checked_columns, grown
 from coldstream.catalogue.shapes import Neighbours
 from coldstream.model.compiled import inlined, kernel
+from coldstream.model.keyed_random import hashed
 
 SIZE = 16
 """Entries of the smallest piece; each of the others has twice those of the one before."""
@@ -212,16 +214,28 @@ def restored(rows: Neighbours, slots: int, live: Integers, arrays: Mapping[str, 
     together, follows = (checked_columns(name, arrays[name], 0, 2**31 - 1) for name in ("together", "follows"))
     if {int(length.sum(dtype=np.int64))} != {len(partner), len(together), len(follows)} or slots != len(length):
         raise ValueError("the neighbours do not add up")
-    owner = np.repeat(np.arange(len(length), dtype=np.int32), length)
-    wide = np.int64(slots)
-    mutual = np.array_equal(np.sort(owner * wide + partner), np.sort(partner * wide + owner))
     alive = np.zeros(slots, bool)
     alive[live] = True
-    if not mutual or not alive[partner].all() or not alive[owner].all():
+    if not alive[partner].all() or not alive[length > 0].all() or not _are_mutual(length, partner, np.uint64(randbits(64))):
         raise ValueError("the neighbours are not mutual")
     rows = _with_entries(rows, int((SIZE << _kinds(length[length > 0])).sum()))
     _enter_rows(rows, length, partner, together, follows)
     return rows
+
+
+@kernel
+def _are_mutual(length: Integers, partner: Integers, key: np.uint64) -> bool:
+    """Whether every pair is there from both sides as often: sums of keyed hashes say so, without sorting all pairs.
+
+    Others have equal sums once in 2⁶⁴ keys, and nobody knows the key who wrote them.
+    """
+    there, back, entry, slots = np.uint64(0), np.uint64(0), 0, len(length)
+    for slot in range(slots):
+        for _ in range(length[slot]):
+            there += hashed(key, slot * slots + partner[entry])
+            back += hashed(key, partner[entry] * slots + slot)
+            entry += 1
+    return bool(there == back)
 
 
 @kernel

@@ -1,15 +1,20 @@
 """Chains of snapshots: a full one, and increments that build on it, each on the one before."""
 
-from typing import NamedTuple
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple, TypeVar
 
 from coldstream.errors import InvalidSnapshot
-from coldstream.increments import Fingerprint, State, is_increment, merged
+from coldstream.increments import Fingerprint, State, fingerprint, is_increment, merged
 from coldstream.snapshot import read_snapshot
 from coldstream.storage.store import Saved
 from coldstream.storage.view import View
 
 BASE = "base"
 """The key in an increment's document of the line that the snapshot knows which it builds on."""
+
+
+Made = TypeVar("Made")
 
 
 class Chain(NamedTuple):
@@ -27,6 +32,11 @@ class Chain(NamedTuple):
 
 def read_chain(store: View, saved: Saved) -> tuple[State, Chain]:
     """The state that a snapshot stands for, whether it is a full one or an increment, and how it is made up."""
+    return made_of_chain(store, saved, lambda state: state)
+
+
+def made_of_chain(store: View, saved: Saved, made_of: Callable[[State], Made]) -> tuple[Made, Chain]:
+    """The same with what is made of the state; meanwhile its fingerprint is found, so it has to be left as it is."""
     increments, sizes, current = list[State](), list[int](), saved
     while True:
         with store.opened(current) as path:
@@ -37,11 +47,16 @@ def read_chain(store: View, saved: Saved) -> tuple[State, Chain]:
         sizes.append(size)
         current = _base(store, current, state)
     try:
-        whole, fingerprint = merged(state, increments[::-1])
+        whole, found = merged(state, increments[::-1])
     except (ValueError, KeyError, IndexError, TypeError) as error:
         message = f"snapshot {saved.number} does not fit those it builds on ({error}); use an older one"
         raise InvalidSnapshot(message) from error
-    return whole, Chain(current, saved, fingerprint, len(increments), size, sum(sizes))
+    with ThreadPoolExecutor(1) as beside:
+        finding = beside.submit(fingerprint, whole) if found is None else None
+        made = made_of(whole)
+        known = found if finding is None else finding.result()
+        assert known is not None
+    return made, Chain(current, saved, known, len(increments), size, sum(sizes))
 
 
 def _base(store: View, saved: Saved, increment: State) -> Saved:

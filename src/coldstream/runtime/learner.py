@@ -14,7 +14,7 @@ from coldstream.events.event import Event
 from coldstream.features.schema import Schema, fields_by_side
 from coldstream.increments import State
 from coldstream.recommender import Recommender
-from coldstream.runtime.chain import Chain, read_chain
+from coldstream.runtime.chain import Chain, made_of_chain
 from coldstream.runtime.learners import LocalLearners
 from coldstream.runtime.live_evaluation import LiveEvaluation
 from coldstream.runtime.records import (
@@ -305,8 +305,7 @@ class Learner:
     @classmethod
     def load(cls, store: View, saved: Saved) -> "Learner":
         """The learner whose state a snapshot of a store stands for."""
-        (document, arrays), chain = read_chain(store, saved)
-        recommender = Recommender.from_state(document, arrays)
+        ((document, arrays), recommender), chain = made_of_chain(store, saved, _restored)
         try:
             own: Mapping[str, Any] = document[OWN]
             evaluated = {name.partition(".")[2]: array for name, array in arrays.items() if name.startswith(f"{OWN}.")}
@@ -322,6 +321,10 @@ class Learner:
         learner.curves = lambda: curves
         learner.chain = chain
         return learner
+
+
+def _restored(state: State) -> tuple[State, Recommender]:
+    return state, Recommender.from_state(*state)
 
 
 def save(path: Path, state: State) -> None:

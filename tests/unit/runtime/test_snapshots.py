@@ -15,8 +15,9 @@ import pytest
 from coldstream import Category, Id, InvalidSnapshot, Recommender, Schema
 from coldstream.config import Hyperparameters
 from coldstream.errors import StoreUnavailable
+from coldstream.increments import State, fingerprint
 from coldstream.runtime import fork, huge_pages, snapshots
-from coldstream.runtime.chain import read_chain
+from coldstream.runtime.chain import made_of_chain, read_chain
 from coldstream.runtime.fork import Fork
 from coldstream.runtime.learner import Learner
 from coldstream.runtime.limits import WriterLimits
@@ -294,6 +295,24 @@ def test_a_file_is_left_to_the_process_that_writes_it(tmp_path: Path) -> None:
         while _is_being_written(other) and time.monotonic() < wait:
             time.sleep(0.01)
         assert not _is_being_written(other)  # though nobody has asked for its status yet
+
+
+def test_a_state_is_left_as_it_is_by_what_is_made_of_it(store: SqliteStore, tmp_path: Path) -> None:
+    """Its fingerprint is found meanwhile, and is what the next increment builds on."""
+    during(store, tmp_path, taken(1))
+    saved = next(iter(store.snapshots()))
+
+    def learned_from(state: State) -> State:
+        learner = Learner.load(store, saved)
+        learner.recommender = Recommender.from_state(*state)
+        for n in range(9):
+            learner.apply(learner.position + 1, event(n))
+        return state
+
+    state, chain = made_of_chain(store, saved, learned_from)
+    found = fingerprint(state)
+    assert found.seal == chain.fingerprint.seal
+    assert all((found.digests[name] == own).all() for name, own in chain.fingerprint.digests.items())
 
 
 def test_memory_is_moved_together_again_after_every_fork_until_the_end(
