@@ -1,7 +1,7 @@
 """Memory in huge pages: a fork copies the table of all pages, so it takes as long as there are pages.
 
-Large arrays get huge pages from NumPy. What Python allocates, object by object, does not: at a start, before anybody asks,
-Linux is told to move it together. While a fork lives, whatever is written to falls apart into small pages, and so it is
+Large arrays get huge pages from NumPy. What Python allocates, object by object, does not: after a start, beside those who
+ask, Linux is told to move it together. While a fork lives, whatever is written to falls apart into small pages, and so it is
 moved together again after each. Where Linux cannot, nothing is different but the time of a fork.
 """
 

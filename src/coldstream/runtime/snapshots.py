@@ -70,6 +70,8 @@ class Snapshots:
     async def look(self, learner: Learner) -> None:
         """Find out what the store has that can be used, and clear away what a killed process left half-written.
 
+        From here on memory is moved together for the forks to come.
+
         The next increment builds on what the learner was loaded from.
         """
         for left in self._folder.glob(".*taking.snapshot*"):
@@ -77,6 +79,7 @@ class Snapshots:
                 left.unlink(missing_ok=True)
         self._useless, self._chain, learner.chain = learner.passed_over, learner.chain, None
         self.newest = next(iter(await self._whole()), None)
+        self._collapsing.begin()
 
     async def look_again(self) -> None:
         """Find out whether another process has taken one since."""

@@ -20,7 +20,6 @@ from coldstream.model.factorization_machine import resolve_hyperparameters
 from coldstream.recommender import Recommender
 from coldstream.runtime.fingerprint import fingerprinted
 from coldstream.runtime.follower import Follower
-from coldstream.runtime.huge_pages import collapse
 from coldstream.runtime.learner import Learner
 from coldstream.runtime.limits import WriterLimits
 from coldstream.runtime.progress import Progress
@@ -49,10 +48,6 @@ VERSION = version("coldstream")
 
 GRACE = 1.0
 """Seconds that a stop gives a start to come to its own end."""
-
-
-LONGEST_COLLAPSE = 3.0
-"""Seconds of a start that may go into huge pages, so that snapshots take less from those who ask later."""
 
 
 class Behind(Stopping):
@@ -269,7 +264,6 @@ class Service:
             learner.evaluation = learner.evaluation.resized(settings.evaluate_top, settings.evaluate_window)
             self.start_up.phase = "compiling"
             await asyncio.to_thread(warm_up, learner.recommender.schema, learner.recommender.hyperparameters)
-            await asyncio.to_thread(collapse, LONGEST_COLLAPSE)
             if self._replica is not None:
                 await self._replica.start(learner, failed)
             else:

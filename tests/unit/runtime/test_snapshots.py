@@ -325,6 +325,8 @@ def test_memory_is_moved_together_again_after_every_fork_until_the_end(
         return 0
 
     async def three(writer: Writer) -> None:
+        assert writer.snapshots._collapsing._task is not None  # since the start
+        await writer.snapshots._collapsing._task
         for n in range(3):
             await writer.write([event(n)] if n else MANY)
             await writer.snapshot()
@@ -334,7 +336,7 @@ def test_memory_is_moved_together_again_after_every_fork_until_the_end(
 
     monkeypatch.setattr(huge_pages, "collapse", noted)
     during(store, tmp_path, three)
-    assert asked == [False, False, False]  # and not after the last, when everything ends
+    assert asked == [False] * 4  # and not after the last, when everything ends
 
 
 def test_a_failed_writer_leaves_nothing_behind_that_goes_on(
