@@ -1,6 +1,7 @@
 """A stream that never ends, in memory that does: new users, items and values all the time, under a budget.
 
     python benchmarks/soak.py --events 10000000                  # the library, beside a twin without bounds
+    python benchmarks/soak.py --twin --events 10000000           # the twin alone, to be compared with a table of before
     python benchmarks/soak.py --service --events 1000000         # the service, by HTTP
 
 A table by tenths of the stream: resident memory, what the budget counts, p99 of `learn` and of `recommend`, and recall@10.
@@ -133,8 +134,12 @@ def without_bounds(events: int, seed: int) -> list[Row]:
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, cores[1:] or cores)
     os.setsid()
+    return list(_rows_of_twin(events, seed))
+
+
+def _rows_of_twin(events: int, seed: int) -> Iterator[Row]:
     recommender = _begun(Bounds.none(), seed)
-    rows, waiting, asked, hits = list[Row](), list[tuple[int, Event]](), 0, 0
+    waiting, asked, hits = list[tuple[int, Event]](), 0, 0
     for t, (event, comes, goes) in enumerate(stream(events), 1):
         if comes is not None or t % EVERY == 0:
             recommender.replay(waiting)
@@ -145,9 +150,8 @@ def without_bounds(events: int, seed: int) -> list[Row]:
             asked, hits = asked + 1, hits + (event.item in [one.item for one in best])
         waiting.append((t, event))
         if t % (events // TENTHS) == 0:
-            rows.append(Row(t, resident(), recommender.memory.used / 2**20, math.nan, math.nan, hits / asked, math.nan))
+            yield Row(t, resident(), recommender.memory.used / 2**20, math.nan, math.nan, hits / asked, math.nan)
             asked = hits = 0
-    return rows
 
 
 def _begun(bounds: Bounds, seed: int) -> Recommender:
@@ -290,10 +294,15 @@ def main() -> int:
     parser.add_argument("--events", type=int, default=10_000_000, help="of the stream")
     parser.add_argument("--memory", default="512 MiB", help="the budget")
     parser.add_argument("--service", action="store_true", help="through the service, by HTTP")
+    parser.add_argument("--twin", action="store_true", help="without bounds, and nothing else")
     parser.add_argument("--plot", type=Path, help="a file for a picture")
     options = parser.parse_args()
     print(f"{'events':>12}{'MiB held':>12}{'counted':>12}{'learn p99 µs':>14}{'recommend p99':>16}{'recall@10':>11}", end="")
     print(f"{'machine p99':>13}{'learn ÷':>9}{'recommend ÷':>12}")
+    if options.twin:
+        for row in _rows_of_twin(options.events, 1):
+            show([row])
+        return 0
     twin = list[Row]()
     if options.service:
         rows = in_service(options.events, options.memory)

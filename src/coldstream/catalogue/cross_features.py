@@ -65,13 +65,15 @@ def tally_of(items: Items, history: UserHistory, slots: Integers) -> Tally:
     recent = history.recent
     for n in range(len(recent)):
         one = recent[n]
-        scale = scale_of(items.choices[one])
-        for at in range(neighbours.start[one], neighbours.start[one] + neighbours.length[one]):
-            if marked[neighbours.partner[at]]:
-                row = place[_place_of(tally, neighbours.partner[at])]
-                value[row, TOGETHER] += np.float32(neighbours.together[at]) * scale
+        scale, start = scale_of(items.choices[one]), neighbours.start[one]
+        partner = neighbours.partner[start : start + neighbours.length[one]]
+        for at in range(len(partner)):
+            # Unsigned, because it is then not asked whether an index counts from the end: most of the time goes here.
+            if marked[np.uint32(partner[at])]:
+                row = place[_place_of(tally, partner[at])]
+                value[row, TOGETHER] += np.float32(neighbours.together[start + at]) * scale
                 if n == len(recent) - 1:
-                    value[row, FOLLOWS] = np.float32(neighbours.follows[at])
+                    value[row, FOLLOWS] = np.float32(neighbours.follows[start + at])
     if neighbours.column[AGAIN] >= 0:
         for n in range(len(history.seen)):
             if marked[history.seen[n]]:

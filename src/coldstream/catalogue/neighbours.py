@@ -21,6 +21,8 @@ SIZE = 16
 """Entries of the smallest piece; each of the others has twice those of the one before."""
 MOST = 256
 """Partners of one item, at most."""
+LOOK = 64
+"""Entries that are compared in one go before it is asked which of them it is."""
 
 
 # Counting
@@ -60,26 +62,33 @@ def _meet(rows: Neighbours, slot: int, partner: int) -> None:
 def _find(rows: Neighbours, slot: int, partner: int) -> int:
     """Where a row holds a partner, or −1."""
     start = rows.start[slot]
-    end = start + rows.length[slot]
-    for piece in range(start, end, SIZE):
-        here = False
-        for n in range(SIZE):  # whole vectors, as far as the row has room: what lies beyond its end is asked below
-            here |= rows.partner[piece + n] == partner
-        if here:
-            for at in range(piece, min(piece + SIZE, end)):
-                if rows.partner[at] == partner:
-                    return at
+    return _place_of(rows.partner, partner, start, start + rows.length[slot])
+
+
+@inlined
+def _place_of(numbers: Integers, wanted: int, start: int, end: int) -> int:
+    """Where a number first stands from `start` on and before `end`, or −1."""
+    own = np.int32(wanted)
+    for first in range(start, end, LOOK):
+        part, found = numbers[first : min(first + LOOK, end)], 0
+        for n in range(len(part)):  # without a way out, so that it is done on vectors
+            found += int(part[n] == own)
+        if found:
+            for n in range(len(part)):
+                if part[n] == own:
+                    return int(first + n)
     return -1
 
 
 @inlined
 def _rarest(rows: Neighbours, slot: int) -> int:
+    """Where a row has the pair that was counted least often, the oldest of equals."""
     start = rows.start[slot]
-    rarest = int(start)
-    for at in range(start, start + rows.length[slot]):  # from the oldest to the newest
-        if rows.together[at] < rows.together[rarest]:
-            rarest = at
-    return rarest
+    end = start + rows.length[slot]
+    together, least = rows.together[start:end], np.int32(2**31 - 1)
+    for n in range(len(together)):
+        least = together[n] if together[n] < least else least
+    return _place_of(rows.together, int(least), start, end)
 
 
 @inlined
