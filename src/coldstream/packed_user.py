@@ -7,7 +7,7 @@ was had, and what JSON holds: attributes, and the features of the last item. Equ
 import json
 import math
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from struct import Struct
 from typing import Any, NamedTuple
 
@@ -72,8 +72,12 @@ def unpacked(content: bytes) -> UserParts:
     return UserParts(numbers[:count].tolist(), time, last_item, attributes, slots, times, as_of)
 
 
-def check_all(content: Flags, length: Integers, slots: int, freed: int, fields: int) -> tuple[int, int]:
+def check_all(
+    content: Flags, length: Integers, slots: int, freed: int, fields: int, check: Callable[[Mapping[str, Any]], object]
+) -> tuple[int, int]:
     """Refuse packed users that do not fit a catalogue of so many slots, freed so often, and a vocabulary of so many fields.
+
+    `check` refuses attributes.
 
     Kernels trust what they index with.
 
@@ -84,12 +88,20 @@ def check_all(content: Flags, length: Integers, slots: int, freed: int, fields: 
         raise ValueError("a user is shorter than a header")
     seen, weight = 0, 0
     for first in range(0, len(length), PIECE):
-        own = _check(content, starts[first : first + PIECE], ends[first : first + PIECE], slots, freed, fields)
+        own = _check(content, starts[first : first + PIECE], ends[first : first + PIECE], slots, freed, fields, check)
         seen, weight = seen + own[0], weight + own[1]
     return seen, weight
 
 
-def _check(content: Flags, starts: Longs, ends: Longs, slots: int, freed: int, fields: int) -> tuple[int, int]:
+def _check(
+    content: Flags,
+    starts: Longs,
+    ends: Longs,
+    slots: int,
+    freed: int,
+    fields: int,
+    check: Callable[[Mapping[str, Any]], object],
+) -> tuple[int, int]:
     header = _gathered(content, starts, _HEADER.size).view(_FIELDS)[:, 0]
     recent, seen, repeated = header["recent"].astype(np.int64), header["seen"].astype(np.int64) // 2, header["seen"] % 2
     text = starts + _HEADER.size + 4 * (recent + seen * (1 + repeated))
@@ -106,6 +118,7 @@ def _check(content: Flags, starts: Longs, ends: Longs, slots: int, freed: int, f
     weight = 0
     for attributes, last_item in map(_document, documents):
         check_last_item(last_item, fields)
+        check(attributes)
         weight += attributes_cost(attributes)
     return int(seen.sum()), weight
 

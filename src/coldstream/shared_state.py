@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from coldstream.arrays import checked_columns, saved_count
 from coldstream.bounds import Bounds
 from coldstream.config import Hyperparameters
+from coldstream.features.encoder import Encoder
 from coldstream.features.history import check_last_item
 from coldstream.features.schema import Schema
 from coldstream.features.vocabulary import ITEM_GAP, Vocabulary
@@ -82,9 +83,12 @@ def shared_model_of(document: Mapping[str, Any], parts: Mapping[str, Mapping[str
     }
     if len(catalogue["ids"]) != len(notes):
         raise ValueError("an item has no attributes")
-    for note in catalogue["notes"]:
+    checked: set[object] = set()
+    for attributes, note in notes:
+        shared.encoder.check_attributes("item", attributes, checked)
         check_last_item(note, len(shared.encoder.vocabulary.fields))
     shared.catalogue.restore(columns, has_ids, catalogue, own)
+    _check_item_columns(shared.encoder, parts["vocabulary"]["field"], own)
     windows = {name.removeprefix("window_"): array for name, array in own.items() if name.startswith("window_")}
     shared.catalogue.windows.restore(shared.catalogue.live().tolist(), windows)
     held = (number for number, limit in shared.admissions.limits.items() if limit.held)
@@ -101,6 +105,17 @@ def shared_model_of(document: Mapping[str, Any], parts: Mapping[str, Mapping[str
         if shared.may_lose_items:
             shared.item_usage.restore(len(shared.catalogue.ids), parts["item_usage"])
     return shared
+
+
+def _check_item_columns(encoder: Encoder, field: NDArray[Any], own: Mapping[str, NDArray[Any]]) -> None:
+    """Refuse items that have columns which stand for nothing, or for something of another field."""
+    id_field = encoder.id_field("item")
+    categories, numbers = encoder.item_layout()
+    known = own["number_column"] >= 0
+    sound = id_field is None or bool((field[own["id_column"]] == id_field).all())
+    sound = sound and bool(np.isin(field[own["combination_column"]], categories).all())
+    if not sound or not np.array_equal(field[own["number_column"]][known], np.array(numbers, np.int32)[known]):
+        raise ValueError("an item has a column that is not of its field")
 
 
 def _vocabulary(fields: Sequence[str], arrays: Mapping[str, NDArray[Any]]) -> Vocabulary:

@@ -6,6 +6,7 @@ and nothing else: whoever is packed and unpacked goes on with the same bits.
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -406,7 +407,9 @@ class UserStates:
         """The inverse of `state`, into no users. All of them stay packed."""
         content, length = arrays["user"], arrays["user_length"]
         fields = len(self._encoder.vocabulary.fields)
-        self.seen, self.weight = check_all(content, length, len(self._catalogue.ids), self._catalogue.freed, fields)
+        slots, freed = len(self._catalogue.ids), self._catalogue.freed
+        check = partial(self._encoder.check_attributes, "user", memo=set())
+        self.seen, self.weight = check_all(content, length, slots, freed, fields, check)
         ids = texts(arrays["id"], arrays["id_length"])
         self.weight += texts_cost(ids)
         self._packed = dict(zip(ids, blobs(content, length), strict=True))

@@ -1,14 +1,16 @@
 """Lists that were shown, kept beside a log: the contract, on real databases."""
 
+import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from coldstream.errors import StoreDamaged
+from coldstream.errors import StoreDamaged, StoreUnavailable
 from coldstream.storage import stores
 from coldstream.storage.shown import DAY, PositionCount, ShownList, ShownStore, Take
+from coldstream.storage.sqlite_shown import DATABASE, SqliteShown
 
 pytest_plugins = ["postgres_server", "stores_under_test"]
 
@@ -60,6 +62,23 @@ def test_whoever_is_erased_is_in_no_list_and_in_no_file(shown: ShownStore, url: 
         files = [path for path in folder.iterdir() if path.is_file()]
         assert files
         assert not any(b"erased-person" in path.read_bytes() for path in files)
+
+
+def test_whoever_is_erased_while_somebody_reads_is_not_said_to_be_gone_before_it_is_so(tmp_path: Path) -> None:
+    with (
+        closing(SqliteShown(tmp_path)) as own,
+        closing(sqlite3.connect(tmp_path / DATABASE, isolation_level=None)) as reader,
+    ):
+        own._connection.execute("PRAGMA busy_timeout = 20")
+        own.keep([ANN, ShownList("last", "erased-person", 10 * DAY, ("a",))])
+        reader.execute("BEGIN")
+        assert reader.execute("SELECT count(*) FROM shown").fetchone() == (2,)
+        with pytest.raises(StoreUnavailable, match="another program reads"):
+            own.erase(["erased-person"])
+        reader.execute("COMMIT")
+        own.erase(["erased-person"])
+        assert list(own.read()) == [ANN]
+        assert not any(b"erased-person" in path.read_bytes() for path in tmp_path.iterdir())
 
 
 def test_a_session_becomes_a_user(shown: ShownStore) -> None:

@@ -100,6 +100,33 @@ def text(content: str) -> np.ndarray:
     return np.frombuffer(content.encode(), np.uint8)
 
 
+def gaps(_: dict[str, Any], arrays: Arrays) -> None:
+    """All columns stand for nothing."""
+    for name, none in (("vocabulary.field", -1), ("vocabulary.value_length", -1)):
+        arrays[name] = np.full(len(arrays[name]), none, np.int32)
+    arrays["vocabulary.value"] = np.zeros(0, np.uint8)
+
+
+def gaps_of(field: str) -> Damage:
+    """The columns of one field stand for nothing."""
+
+    def change(document: dict[str, Any], arrays: Arrays) -> None:
+        own = arrays["vocabulary.field"] == document["fields"].index(field)
+        values = parted(arrays["vocabulary.value"], arrays["vocabulary.value_length"])
+        values = [None if gone else value for gone, value in zip(own, values, strict=True)]
+        arrays["vocabulary.value"], arrays["vocabulary.value_length"] = joined(values)
+        arrays["vocabulary.field"] = np.where(own, -1, arrays["vocabulary.field"]).astype(np.int32)
+
+    return change
+
+
+def foreign(document: dict[str, Any], arrays: Arrays) -> None:
+    """An item has the id of a user."""
+    users = np.flatnonzero(arrays["vocabulary.field"] == document["fields"].index("user.id"))
+    arrays["catalogue.id_column"] = arrays["catalogue.id_column"].copy()
+    arrays["catalogue.id_column"][0] = users[0]
+
+
 HOSTILE: dict[str, Damage] = {
     "a user nested deeply": of_user(0, b'[{"land":' + b"[" * 100_000 + b"]" * 100_000 + b"},[]]"),
     "an item nested deeply": of_item(b'[{"genre":' + b"[" * 5000 + b"]" * 5000 + b"},[]]"),
@@ -124,6 +151,13 @@ HOSTILE: dict[str, Damage] = {
     "fields that nobody holds": all_of(
         held("model.factored", np.ones(40_000, np.uint8)), said("hyperparameters", "factors", value=10_000)
     ),
+    "an attribute of a user that the schema does not know": of_user(0, b'[{"colour":"red"},[]]'),
+    "an attribute of a user that is of another kind": of_user(0, b'[{"land":["l1"]},[]]'),
+    "an attribute of an item that the schema does not know": of_item(b'[{"colour":"red"},[]]'),
+    "an attribute of an item that is of another kind": of_item(b'[{"genre":"g1"},[]]'),
+    "gaps under live items": gaps,
+    "gaps under what live items have": gaps_of("item.genre"),
+    "items that have columns of users": foreign,
     "more partners than there are entries": held("catalogue.partners", np.full(3_000_000, 256, np.int32)),
 }
 
@@ -188,6 +222,38 @@ def test_a_session_that_had_an_item_very_often_is_merged_at_once() -> None:
     assert time.process_time() - began < 5
     again = Recommender.from_state(*often.state())  # what is had oftener than can be counted is not counted further
     assert again.recommend("u1", 3) == often.recommend("u1", 3)
+
+
+def test_what_was_chosen_as_often_as_can_be_counted_is_not_counted_further() -> None:
+    recommender = shop()
+    document, arrays = recommender.state()
+    for name in ("choices", "together", "follows"):
+        own = arrays[f"catalogue.{name}"].copy()
+        own[own > 0] = 2**31 - 2
+        arrays[f"catalogue.{name}"] = own
+    often = Recommender.from_state(document, arrays)
+    for n in range(20):
+        often.learn(Event(f"u{n % 3}", f"i{n % 6}"))
+    often.learn([Event(f"u{n % 3}", f"i{n % 6}") for n in range(20)])
+    _, arrays = often.state()
+    for name in ("choices", "together", "follows"):
+        assert arrays[f"catalogue.{name}"].min() >= 0
+        assert arrays[f"catalogue.{name}"].max() == 2**31 - 2
+    again = Recommender.from_state(*often.state())
+    assert again.recommend("u1", 3) == often.recommend("u1", 3)
+
+
+def test_combinations_of_nothing_cost_nothing() -> None:
+    recommender = shop()
+    document, arrays = recommender.state()
+    lengths = arrays["catalogue.combination_length"]
+    arrays["catalogue.combination_length"] = np.concatenate([lengths, np.zeros(3_000_000, np.int32)])
+    began = time.process_time()
+    padded = Recommender.from_state(document, arrays)
+    assert time.process_time() - began < 2  # 80 MB of them took minutes
+    for own in (recommender, padded):
+        own.put_item("new", {"genre": ["g1", "g2"]})
+    assert padded.explain("u1", "new") == recommender.explain("u1", "new")
 
 
 @pytest.mark.parametrize("memory", ["1000000 TiB", "33554432 TiB", "999999999999 TiB"])

@@ -71,9 +71,9 @@ def test_nothing_is_known_of_whoever_has_no_past() -> None:
 )
 def test_a_user_who_does_not_fit_is_refused(users: list[UserParts], why: str) -> None:
     sound = [packed(parts({8: 2, 0: 1}, [0, 8], 3.5, ((1, "a", 1.0),), {"a": "b"}, 5))] * 3
-    assert check_all(*joined(sound), 9, 5, 2) == (3 * 2, 3 * attributes_cost({"a": "b"}))
+    assert check_all(*joined(sound), 9, 5, 2, dict) == (3 * 2, 3 * attributes_cost({"a": "b"}))
     with pytest.raises(ValueError, match=why):
-        check_all(*joined([*sound, *map(packed, users), *sound]), 9, 5, 2)
+        check_all(*joined([*sound, *map(packed, users), *sound]), 9, 5, 2, dict)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_user_who_does_not_fit_is_refused(users: list[UserParts], why: str) ->
 )
 def test_bytes_that_are_no_user_are_refused(blob: bytes) -> None:
     with pytest.raises((ValueError, TypeError, AttributeError)):
-        check_all(*joined([NOTHING, blob]), 9, 0, 2)
+        check_all(*joined([NOTHING, blob]), 9, 0, 2, dict)
 
 
 SCHEMA = Schema(

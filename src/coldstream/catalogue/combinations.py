@@ -161,20 +161,19 @@ class CombinationTable:
         holders = np.bincount(held, minlength=len(lengths))
         if lengths[EMPTY] or len(holders) != len(lengths) or lengths.sum() != len(entries.column):
             raise ValueError("the combinations do not add up")
+        for number in (1 + np.flatnonzero((lengths[1:] > 0) != (holders[1:] > 0))[:1]).tolist():
+            raise ValueError(f"combination {number} has {lengths[number]} entries and {holders[number]} holders")
+        numbers = np.flatnonzero(lengths)
         pairs = list(zip(entries.column.tolist(), entries.value.tolist(), strict=True))
-        ends = np.cumsum(lengths).tolist()
-        for number, (end, length) in enumerate(zip(ends, lengths.tolist(), strict=True)):
-            if number:
-                self._append()
+        count, ends = len(lengths), np.cumsum(lengths)[numbers].tolist()
+        self._entries = [()] * count
+        self._start, self._length = grown(self._start, count), grown(self._length, count)
+        for number, end, length in zip(numbers.tolist(), ends, lengths[numbers].tolist(), strict=True):
             own = tuple(pairs[end - length : end])
-            if bool(own) != bool(holders[number] and number):
-                raise ValueError(f"combination {number} has {length} entries and {holders[number]} holders")
-            if own:
-                if own in self._numbers or list(own) != sorted(own):
-                    raise ValueError(f"combination {number} is there twice, or not in order")
-                self._hold(number, own)
-            elif number:
-                heapq.heappush(self._free, number)
+            if own in self._numbers or list(own) != sorted(own):
+                raise ValueError(f"combination {number} is there twice, or not in order")
+            self._hold(number, own)
+        self._free = (1 + np.flatnonzero(lengths[1:] == 0)).tolist()  # ascending, so already a heap
         self._holders = holders.tolist()
 
 

@@ -8,7 +8,7 @@ from coldstream.arrays import Doubles, Flags, Floats, Integers, Longs
 from coldstream.catalogue.cross_features import CROSS_FEATURES, features_of, tally_of
 from coldstream.catalogue.negative_sampling import NegativeDraw, draw, room_for
 from coldstream.catalogue.neighbours import count_neighbours
-from coldstream.catalogue.shapes import Items, UserHistory
+from coldstream.catalogue.shapes import MOST_COUNTED, Items, UserHistory
 from coldstream.catalogue.trends import count_trend, pass_by, trend_value, value_at
 from coldstream.features.sparse import Sparse
 from coldstream.model.compiled import inlined, kernel
@@ -192,7 +192,7 @@ def _count_one(items: Items, slot: int, recent: Integers, counted: bool, clock: 
     count_trend(items.trends, items.rows, items.position[slot], clock)
     if items.neighbours.column.max() >= 0:
         count_neighbours(items.neighbours, items.choices, slot, recent)
-    items.choices[slot] += 1
+    items.choices[slot] += items.choices[slot] < MOST_COUNTED
 
 
 @kernel

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coldstream.arrays import Integers, checked_columns, grown
-from coldstream.catalogue.shapes import Neighbours
+from coldstream.catalogue.shapes import MOST_COUNTED, Neighbours
 from coldstream.model.compiled import inlined, kernel
 from coldstream.model.keyed_random import hashed
 
@@ -37,7 +37,8 @@ def count_neighbours(rows: Neighbours, choices: Integers, slot: int, recent: Int
             if recent[n] != slot:
                 _meet(rows, recent[n], slot)
     if len(recent) and choices[recent[-1]] >= 0:
-        rows.follows[_find(rows, recent[-1], slot)] += 1
+        at = _find(rows, recent[-1], slot)
+        rows.follows[at] += rows.follows[at] < MOST_COUNTED
 
 
 @inlined
@@ -55,7 +56,7 @@ def _meet(rows: Neighbours, slot: int, partner: int) -> None:
         rows.partner[at] = partner
         rows.together[at] = 0
         rows.follows[at] = 0
-    rows.together[at] += 1
+    rows.together[at] += rows.together[at] < MOST_COUNTED
 
 
 @inlined

@@ -11,6 +11,9 @@ from typing import NamedTuple
 
 from coldstream.arrays import Doubles, Flags, Floats, Integers, Longs
 
+MOST_COUNTED = 2**31 - 2
+"""How often something was chosen, at most; beyond that it is not counted further."""
+
 
 class ScanRows(NamedTuple):
     """What a scan reads of the live items, by position; the last axis is always the position."""

@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from coldstream.cli.options import role_of
+from coldstream.cli.options import add_dialect, role_of
 from coldstream.cli.screen import trials_bar
 from coldstream.cli.service_client import KEY, ServiceClient
 from coldstream.errors import InvalidInput, Unavailable
@@ -58,6 +58,7 @@ def add_to(commands: Any) -> None:
     )
     parser.add_argument("--ignore", action="append", default=[], metavar="NAME", help="a column that is not to be read")
     parser.add_argument("--list", action="append", default=[], metavar="NAME", help='a column of lists, separated by "|"')
+    add_dialect(parser)
     parser.set_defaults(run=_run)
 
 
@@ -95,12 +96,13 @@ class _File(NamedTuple):
 
 
 def _files(args: argparse.Namespace, columns: dict[str, str]) -> Iterator[_File]:
+    written = {"ignore": args.ignore, "lists": args.list, "separator": args.separator, "encoding": args.encoding}
     for role, path in (("item", args.items), ("user", args.users)):
         if path is not None:
-            known = read_attributes(path, role, columns=columns, ignore=args.ignore, lists=args.list)
+            known = read_attributes(path, role, columns=columns, **written)
             yield _File(f"/{role}s", path, _puts(role, known), len(known))
     if args.events is not None:
-        events = read_events(args.events, columns=columns, ignore=args.ignore, lists=args.list)
+        events = read_events(args.events, columns=columns, **written)
         yield _File("/events", args.events, _events(args.events, events), len(events))
 
 

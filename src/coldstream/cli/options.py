@@ -3,6 +3,7 @@
 import argparse
 import os
 from pathlib import Path
+from typing import Any
 
 from coldstream.cli.numbers import seed, whole
 from coldstream.errors import InvalidInput
@@ -30,14 +31,19 @@ def add_stream(parser: argparse.ArgumentParser) -> None:
     own.add_argument("--ignore", action="append", default=[], metavar="NAME", help="a column that is not to be read")
     own.add_argument("--list", action="append", default=[], metavar="NAME", help='a column of lists, separated by "|"')
     own.add_argument("--at-least", metavar="NAME=NUMBER", help="keep the events with so much of a column: rating=4")
-    own.add_argument("--separator", metavar="X", help="what separates columns in CSV: one character, or tab (found out)")
-    own.add_argument("--encoding", metavar="NAME", help="of CSV and JSON-lines: cp1252, utf-16, … (utf-8)")
+    add_dialect(own)
     own.add_argument(
         "--repeats",
         action=argparse.BooleanOptionalAction,
         help="whether users choose the same items again, which then stay candidates; found out if left out",
     )
     parser.add_argument("--data-seed", type=seed, default=0, metavar="N", help="of a data set that is generated (0)")
+
+
+def add_dialect(parser: Any) -> None:
+    """How text files are written, where they do not tell."""
+    parser.add_argument("--separator", metavar="X", help="what separates columns in CSV: one character, or tab (found out)")
+    parser.add_argument("--encoding", metavar="NAME", help="of CSV and JSON-lines: cp1252, utf-16, … (utf-8)")
 
 
 def add_jobs(parser: argparse.ArgumentParser) -> None:

@@ -54,13 +54,19 @@ def read_stream(
 
 
 def read_events(
-    path: str | Path, *, columns: Mapping[str, str] | None = None, ignore: Collection[str] = (), lists: Collection[str] = ()
+    path: str | Path,
+    *,
+    columns: Mapping[str, str] | None = None,
+    ignore: Collection[str] = (),
+    lists: Collection[str] = (),
+    separator: str | None = None,
+    encoding: str | None = None,
 ) -> list[tuple[Event, str | None]]:
     """The events in a file in order of time, each with its id where the file has a column `event_id`.
 
     A column `kind` is that of the events. The rest is as `read_stream` has it.
     """
-    layout = _Layout(_named(columns), lists, ignore, Dialect())
+    layout = _Layout(_named(columns), lists, ignore, Dialect.checked(separator, encoding))
     table = _tables(layout, events=path)["events"]
     if "kind" in table.columns:
         layout = layout._replace(named={"kind": "kind", **layout.named})
@@ -77,9 +83,11 @@ def read_attributes(
     columns: Mapping[str, str] | None = None,
     ignore: Collection[str] = (),
     lists: Collection[str] = (),
+    separator: str | None = None,
+    encoding: str | None = None,
 ) -> dict[str, dict[str, Any]]:
     """What a file says of users or items, by id; the `role` is user or item, the rest as `read_stream` has it."""
-    layout = _Layout(_named(columns), lists, ignore, Dialect())
+    layout = _Layout(_named(columns), lists, ignore, Dialect.checked(separator, encoding))
     return _known(_tables(layout, **{role: path})[role], role, layout)
 
 

@@ -38,6 +38,10 @@ from coldstream.features.vocabulary import Vocabulary
 UNBOUNDED = Bounds.none()
 
 
+MOST_CHECKED = 100_000
+"""Values of attributes that are not looked at again while a snapshot is read."""
+
+
 class ItemAttribute:
     """An item's value in one field, and the features it makes. Items that have the same share it while they are put."""
 
@@ -96,6 +100,19 @@ class Encoder:
         """The features of a user: the id, and the attributes given."""
         own = [] if self._ids["user"] is None else [(self._ids["user"], user, 1.0)]
         return own + _described(f"user {user!r}", self._user, attributes) if attributes else own
+
+    def check_attributes(self, side: str, attributes: Mapping[str, Any], memo: set[object]) -> None:
+        """Refuse attributes that nobody could have put; what is in the memo was looked at before."""
+        fields = self._attributes[side]
+        for name, raw in attributes.items():
+            key = (name, type(raw), tuple(raw) if isinstance(raw, list) else raw)
+            if key in memo:
+                continue
+            if name not in fields:
+                raise _unknown(side, name, raw, fields)
+            _features(side, name, fields[name][1], raw)
+            if len(memo) < MOST_CHECKED:
+                memo.add(key)
 
     def describe_item(self, item: str, attributes: Mapping[str, Any], memo: ItemMemo) -> list[ItemAttribute]:
         """What an item shares with others, field by field: all but its id and what is counted.

@@ -5,6 +5,7 @@ of them may be gigabytes, and every array is validated before anything looks int
 """
 
 import asyncio
+import math
 import struct
 from collections.abc import AsyncIterator, Iterator
 from http import HTTPStatus
@@ -72,7 +73,11 @@ async def arrow_lines(receive: Receive, longest: int, shape: RowShape) -> AsyncI
 
 
 def _record(row: dict[str, Any], shape: RowShape) -> dict[str, Any]:
-    known = {name: value for name, value in row.items() if value is not None and value == value}
+    # A number without end would become null in JSON, which is to leave it out: as a text it is refused by its name.
+    ends = (math.inf, -math.inf)
+    known = {
+        name: str(value) if value in ends else value for name, value in row.items() if value is not None and value == value
+    }
     if shape.id is not None and shape.id in known:
         known["id"] = known.pop(shape.id)
     rest = {name: known.pop(name) for name in list(known) if name not in shape.fields}
@@ -176,7 +181,23 @@ def _at(buffer: bytes, place: int, form: str) -> int:
 
 def _rows(batch: Any) -> Iterator[dict[str, Any]]:
     for first in range(0, batch.num_rows, TOGETHER):
-        yield from batch.slice(first, TOGETHER).to_pylist()
+        some = batch.slice(first, TOGETHER)
+        try:
+            rows = some.to_pylist()
+        except (ValueError, OverflowError, LookupError) as error:  # pyarrow's own are ValueErrors
+            raise _no_arrow(_unreadable(some, error)) from error
+        yield from rows
+
+
+def _unreadable(batch: Any, error: Exception) -> str:
+    """Which column has a value that Python cannot hold: a time beyond the year 9999, or in a zone that nobody knows."""
+    for field, column in zip(batch.schema, batch.columns, strict=True):
+        try:
+            column.to_pylist()
+        except (ValueError, OverflowError, LookupError):
+            kind = f"column {field.name!r} of type {field.type}"
+            return f"{kind} has a value that cannot be read; make times of the years 1900 to 2200, in UTC"
+    return str(error)
 
 
 def _batch(stream: bytes) -> Any:

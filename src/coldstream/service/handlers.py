@@ -7,13 +7,13 @@ from contextlib import suppress
 import msgspec
 from msgspec import UNSET
 
-from coldstream.errors import StoreUnavailable
 from coldstream.runtime.checks import Refused
 from coldstream.runtime.records import Interaction, ItemPut, ItemRemoved, Record, UserMerged, UserPut
 from coldstream.runtime.snapshots import NOT_NOW
 from coldstream.service import health_messages, messages
 from coldstream.service.answers import availability, lag, last, seconds, write
 from coldstream.service.arrow_stream import RowShape
+from coldstream.service.impressions import TROUBLE
 from coldstream.service.line_stream import LineKind
 from coldstream.service.service import VERSION, Service
 
@@ -104,7 +104,7 @@ async def delete_user(service: Service, _: None, name: str) -> messages.Forgotte
         position = await service.writer.forget(name)
     except Refused as refused:
         raise refused.error from refused
-    with suppress(StoreUnavailable):  # it is done when the store is back
+    with suppress(*TROUBLE):  # it is done when the store is back
         await service.impressions.erase({name, *sessions})
     return messages.Forgotten(position, service.settings.erase_minutes * 60)
 
@@ -112,7 +112,7 @@ async def delete_user(service: Service, _: None, name: str) -> messages.Forgotte
 async def merge_user(service: Service, given: messages.MergedSession, name: str) -> messages.Written:
     """Fold what a session did into a user who has logged in, and forget the session."""
     written = await _written(service, [UserMerged(given.session, name)], given)
-    with suppress(StoreUnavailable):  # lists that were shown stay the session's, and go with time
+    with suppress(*TROUBLE):  # lists that were shown stay the session's, and go with time
         await service.impressions.hand_over(given.session, name)
     return written
 

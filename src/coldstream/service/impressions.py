@@ -6,18 +6,19 @@ on them. An event that names a list has what was passed over written into its ow
 
 import asyncio
 import logging
+import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from secrets import token_bytes, token_urlsafe
-from time import time
+from time import monotonic, time
 from typing import TypeVar
 
 import msgspec
 
-from coldstream.errors import StoreUnavailable, UnknownId, shown
+from coldstream.errors import StoreDamaged, StoreUnavailable, UnknownId, shown
 from coldstream.events.event import MOST_PASSED_OVER
 from coldstream.recommender import Recommender
 from coldstream.runtime.records import Interaction, Record
@@ -34,6 +35,9 @@ EXPIRE_EVERY = 60.0
 
 MOST_WAITING = 20_000
 """Lists that wait to be kept, where the store is slow or away; more are not."""
+
+TROUBLE = (StoreUnavailable, StoreDamaged)
+"""What a store of lists may raise, which concerns nobody who asks, learns or leaves: nothing else depends on it."""
 
 Answer = TypeVar("Answer")
 
@@ -59,6 +63,7 @@ class Impressions:
         self._thread = ThreadPoolExecutor(1, "shown")
         self._task: asyncio.Task[None] | None = None
         self._works = True
+        self._owed: set[str] = set()  # whose lists the store still has, because it was away
         self._erased: set[str] = set()  # lately: another process may keep a list of theirs a moment later
 
     # What is shown
@@ -95,7 +100,7 @@ class Impressions:
         if not unknown or self._store is None:
             return
         store = self._store
-        with suppress(StoreUnavailable):  # what was passed over is then not known
+        with suppress(*TROUBLE):  # what was passed over is then not known
             for one in (await self._in_store(lambda: store.find(unknown))).values():
                 self._lists.add_found(one)
 
@@ -138,7 +143,7 @@ class Impressions:
         await self._keep()
         try:
             return [one for one in await self._in_store(self._store.counts) if one.shown]
-        except StoreUnavailable:
+        except TROUBLE:
             return []
 
     # People
@@ -154,7 +159,9 @@ class Impressions:
         self._waiting.lists = [one for one in self._waiting.lists if one.user not in users]
         if self._store is not None and users:
             store = self._store
+            self._owed |= set(users)
             await self._in_store(lambda: store.erase(users))
+            self._owed -= set(users)
 
     async def hand_over(self, session: str, user: str) -> None:
         """Let the lists of a session be those of a user who has logged in."""
@@ -179,26 +186,28 @@ class Impressions:
             await asyncio.gather(self._task, return_exceptions=True)
         if self._store is not None:
             await self._keep()
-            with suppress(StoreUnavailable):
+            with suppress(*TROUBLE):
+                await self._erase(set(self._owed))
+            with suppress(*TROUBLE):
                 await self._in_store(self._store.close)
         self._thread.shutdown()
 
     async def _run(self, forgotten: Callable[[], Collection[str]]) -> None:
-        store, erased, expired = self._store, set[str](), 0.0
+        store, erased, expired = self._store, set[str](), -math.inf
         assert store is not None
         while True:
             try:
                 await self._keep()
                 leaving = set(forgotten())
-                if leaving - erased:
-                    await self.erase(leaving - erased)
+                if due := (leaving - erased) | self._owed:  # those who are owed may be out of the log by now
+                    await self.erase(due)
                 erased = leaving
-                if time() - expired >= EXPIRE_EVERY:
+                if monotonic() - expired >= EXPIRE_EVERY:  # a clock that is set back must not hold it up
                     again, self._erased = self._erased, set()
                     await self._erase(again)
                     await self._in_store(lambda: store.expire(time() - self._retain))
-                    expired = time()
-            except StoreUnavailable as error:
+                    expired = monotonic()
+            except TROUBLE as error:
                 log.warning("lists that were shown cannot be looked after", extra={"reason": str(error)})
             except Exception as error:  # who is served need not suffer from it
                 log.error("lists that were shown cannot be looked after", exc_info=error)
@@ -211,7 +220,7 @@ class Impressions:
         self._waiting = _Waiting()
         try:
             await self._in_store(lambda: _kept(store, waiting))
-        except StoreUnavailable as error:
+        except TROUBLE as error:
             if self._works:
                 log.warning("lists that were shown are not kept", extra={"reason": str(error), "count": len(waiting.lists)})
             self._works = False

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from coldstream.errors import StoreUnavailable
 from coldstream.storage.disk import make_folder, reported
 from coldstream.storage.shown import PositionCount, ShownList, Take, day_of, list_of, row_of, shown_counts, taken_counts
 
@@ -81,7 +82,10 @@ class SqliteShown:
         with reported(self._folder, DATABASE):
             # Rows that were moved from page to page may have left copies, and the WAL has what pages were before.
             self._connection.execute("VACUUM")
-            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            busy, _, _ = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if busy:  # a reader keeps the WAL, which has the lists still
+            message = f"store {str(self._folder)!r}: another program reads {DATABASE}"
+            raise StoreUnavailable(f"{message}, so that lists are not erased from it yet; end that program, and try again")
 
     def hand_over(self, session: str, user: str, /) -> None:
         with self._transaction() as connection:

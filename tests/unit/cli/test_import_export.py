@@ -119,6 +119,19 @@ def test_a_store_that_no_service_runs_on_is_written_to_directly(tmp_path: Path, 
         api.stop()
 
 
+def test_a_file_that_does_not_tell_how_it_is_written_is_read_as_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "schema.toml").write_text(SCHEMA)
+    (events := tmp_path / "events.csv").write_bytes("user;item,no\nJürgen;Käse\n".encode("cp1252"))
+    given = ["import", "--data", str(tmp_path / "data"), "--schema", str(tmp_path / "schema.toml"), "--events", str(events)]
+    for option, remedy in ((["--encoding", "cp1252"], "--separator ';'"), (["--separator", ";"], "--encoding cp1252")):
+        assert main([*given, *option, "--column", "item=item,no"]) == 2
+        assert remedy in capsys.readouterr().err
+    assert main([*given, "--separator", ";", "--encoding", "cp1252", "--column", "item=item,no"]) == 0
+    assert "events.csv: 1 taken" in capsys.readouterr().out
+
+
 def test_where_files_are_to_go_is_said_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     events = ["import", "--events", str(tmp_path / "events.csv")]
     for given, said in (

@@ -72,6 +72,32 @@ def test_categories_of_a_data_frame_are_texts(api: Api) -> None:
     assert sent(api, "/events", stream(table, table)).json["taken"] == 6
 
 
+@pytest.mark.parametrize(
+    "times",
+    [
+        pa.array([2**62], pa.timestamp("s", "UTC")),
+        pa.array([-(2**62)], pa.timestamp("us", "UTC")),
+        pa.array([1], pa.timestamp("s", "Nowhere/At All")),
+        pa.array([[2**62]], pa.list_(pa.timestamp("us", "UTC"))),
+    ],
+)
+def test_a_time_that_cannot_be_read_is_refused_by_the_name_of_its_column(api: Api, times: pa.Array) -> None:
+    answer = sent(api, "/events", stream(batch(user=["u1"], item=["a"], time=times)))
+    assert answer.status == 400
+    assert "column 'time' of type" in answer.json["detail"]
+    assert "make times of the years 1900 to 2200" in answer.json["detail"]
+
+
+@pytest.mark.parametrize("end", [float("inf"), -float("inf")])
+def test_a_number_without_end_is_refused_and_not_left_out(api: Api, end: float) -> None:
+    answer = sent(api, "/events", stream(batch(user=["u1"], item=["a"], time=[end]))).json
+    assert (answer["taken"], answer["refused"]) == (0, 1)
+    assert answer["refusals"][0]["field"] == "$.time"
+    answer = sent(api, "/items", stream(batch(item=["endless"], price=[end]))).json
+    assert (answer["taken"], answer["refused"]) == (0, 1)
+    assert "price must be a finite number" in answer["refusals"][0]["detail"]
+
+
 def large(rows: int) -> pa.RecordBatch:
     return batch(user=["u"] * rows, item=["a" * 50] * rows)
 

@@ -3,14 +3,16 @@
 import asyncio
 import json
 import math
+import sqlite3
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from api import SCHEMA, Api
 
-from coldstream.errors import StoreUnavailable, UnknownId
+from coldstream.errors import StoreDamaged, StoreUnavailable, UnknownId
 from coldstream.events.event import MOST_PASSED_OVER
 from coldstream.runtime.records import record_of
 from coldstream.service import impressions as module
@@ -18,7 +20,7 @@ from coldstream.service import messages
 from coldstream.service.impressions import Impressions
 from coldstream.service.shown_lists import Remembered, ShownLists
 from coldstream.storage.shown import PositionCount, ShownList, ShownStore, Take
-from coldstream.storage.sqlite_shown import SqliteShown
+from coldstream.storage.sqlite_shown import SqliteShown, read
 
 KINDS = SCHEMA + "[feedback]\nview = 0.2\npurchase = 1\ndislike = -1\n"
 
@@ -224,6 +226,67 @@ def test_nobody_suffers_from_a_store_that_fails(monkeypatch: pytest.MonkeyPatch)
         await own.stop()
 
     asyncio.run(run())
+
+
+def test_whoever_could_not_be_erased_is_when_the_store_is_back_although_the_log_knows_nobody_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        monkeypatch.setattr(module, "KEEP_EVERY", 0.05)
+        own = Impressions(SqliteShown(tmp_path), retain=1e9)
+        own.remember(["a"], user="ann")
+        await own._keep()
+        with closing(sqlite3.connect(tmp_path / "shown.sqlite", isolation_level=None)) as other:
+            assert own._store is not None
+            own._store._connection.execute("PRAGMA busy_timeout = 20")  # type: ignore[attr-defined]
+            own.start(lambda: ())  # what the log says of people is gone already
+            other.execute("BEGIN IMMEDIATE")
+            with pytest.raises(StoreUnavailable, match="holds"):
+                await own.erase(["ann"])
+            await asyncio.sleep(0.2)
+            assert next(iter(read(tmp_path))).user == "ann"
+            other.execute("COMMIT")
+            for _ in range(100):
+                await asyncio.sleep(0.05)
+                if not list(read(tmp_path)):
+                    break
+        assert not list(read(tmp_path))
+        await own.stop()
+
+    asyncio.run(run())
+
+
+def test_whoever_is_still_owed_an_erasure_at_a_stop_gets_it_then(tmp_path: Path) -> None:
+    async def run() -> None:
+        own = Impressions(SqliteShown(tmp_path))
+        own.remember(["a"], user="ann")
+        await own._keep()
+        own._owed.add("ann")
+        await own.stop()
+        assert not list(read(tmp_path))
+
+    asyncio.run(run())
+
+
+def test_a_store_that_was_damaged_holds_up_nobody_who_writes_or_leaves(api: Api, tmp_path: Path) -> None:
+    name, items = listed(api, user="ann")
+    assert positions(api)  # it is kept by now
+    api.service.impressions._lists = ShownLists()
+
+    def fail(*_: object) -> None:
+        raise StoreDamaged("shown.sqlite is damaged")
+
+    store = api.service.impressions._store
+    assert store is not None
+    for call in ("find", "erase", "counts", "hand_over"):
+        setattr(store, call, fail)
+    assert api.call("POST", "/events", {"user": "ann", "item": items[0], "recommendation_id": name}).status == 200
+    assert api.call("POST", "/recommend", {"user": "ann", "next_of": name}).status == 404
+    assert api.call("GET", "/evaluation").status == 200
+    assert api.call("POST", "/users/bob/merge", {"session": "ann"}).status == 200
+    assert api.call("DELETE", "/users/bob").status == 200
+    for call in ("find", "erase", "counts", "hand_over"):
+        delattr(store, call)
 
 
 class Slow(SqliteShown):
