@@ -6,12 +6,13 @@ a crash, because the line that asks for it is in the log until the end:
 1. the log is read, to find the values that nobody else had;
 2. a line of the log releases them, so that a replay knows what and when;
 3. new snapshots take the place of all that knew the person or the values;
-4. the person's lines are purged, and the line that asked for it last.
+4. what is kept of the person beside the log goes, such as lists that were shown;
+5. the person's lines are purged, and the line that asked for it last.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from typing import NamedTuple, TypeAlias
 
 from coldstream.inspection import Steps
 from coldstream.runtime.erasure import UnclaimedValues
@@ -27,6 +28,14 @@ NEAR = 1000
 """Lines that may be left to read when the writer is asked to write the values down, which then waits for them."""
 
 
+EraseBeside: TypeAlias = Callable[[Collection[str]], Awaitable[None]]
+"""Erases people from what is kept beside the log; what it raises has the log remember them, and it is tried again."""
+
+
+async def nothing_beside(_: Collection[str]) -> None:
+    """There is nothing but the log."""
+
+
 class Pending(NamedTuple):
     """A person who is forgotten and not erased yet."""
 
@@ -39,8 +48,11 @@ class Pending(NamedTuple):
 class Erasures:
     """Those who are to be erased, and the work of it."""
 
-    def __init__(self, store: Store, in_store: InStore, snapshots: Snapshots, now: Callable[[], float]) -> None:
+    def __init__(
+        self, store: Store, in_store: InStore, snapshots: Snapshots, now: Callable[[], float], beside: EraseBeside
+    ) -> None:
         self.pending: dict[str, Pending] = {}
+        self._beside = beside
         self._store, self._in_store, self._snapshots, self._now = store, in_store, snapshots, now
         self._unclaimed: UnclaimedValues | None = None
         self._read = 0
@@ -73,6 +85,7 @@ class Erasures:
             self._unclaimed = None
         position = await self._snapshots.replace(learner)
         users = {user: one.position for user, one in leaving.items()}
+        await self._beside(users)  # before the log forgets who it was
         await reading.done_in_store(self._store.purge_in_steps(users, position))
         # Whoever came back and left again meanwhile is still to be erased.
         self.pending = {user: one for user, one in self.pending.items() if leaving.get(user) != one}

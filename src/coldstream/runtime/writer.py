@@ -19,7 +19,7 @@ from typing import TypeVar
 from coldstream.errors import ColdstreamError, StoreDamaged, StoreInUse, StoreMovedOn, StoreUnavailable
 from coldstream.runtime.checks import Checks, Refused, together
 from coldstream.runtime.compaction import Compaction
-from coldstream.runtime.erasures import Erasures, Pending
+from coldstream.runtime.erasures import EraseBeside, Erasures, Pending, nothing_beside
 from coldstream.runtime.learner import Learner
 from coldstream.runtime.learners import LearnersLost
 from coldstream.runtime.limits import WriterLimits
@@ -81,6 +81,7 @@ class Writer:
         folder: Path,
         progress: Progress | None = None,
         lost: Callable[[], None] | None = None,
+        erase_beside: EraseBeside = nothing_beside,
     ) -> None:
         self.learner = learner
         self.commits = 0
@@ -92,7 +93,7 @@ class Writer:
         self.followed = False
         """Whether a follower takes the snapshots: then one is due here only if it is twice as late as it should be."""
         self.snapshots = Snapshots(store, self._in_store, folder)
-        self.erasures = Erasures(store, self._in_store, self.snapshots, time)
+        self.erasures = Erasures(store, self._in_store, self.snapshots, time, erase_beside)
         self.compaction = Compaction(store, self._in_store, self.snapshots, time, limits.retain_seconds, limits.disk_bytes)
         self._store, self._limits = store, limits
         self._reading_to_the_end = LogReading(store, self._in_store, lambda: False)

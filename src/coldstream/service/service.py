@@ -12,7 +12,7 @@ from time import monotonic
 
 from coldstream.amounts import bytes_of, seconds_of
 from coldstream.bounds import Bounds
-from coldstream.errors import ColdstreamError, Interrupted, InvalidInput
+from coldstream.errors import ColdstreamError, Interrupted, InvalidInput, StoreDamaged
 from coldstream.features.schema import Schema
 from coldstream.files import private_folder
 from coldstream.inspection import Changes
@@ -264,14 +264,15 @@ class Service:
             learner.evaluation = learner.evaluation.resized(settings.evaluate_top, settings.evaluate_window)
             self.start_up.phase = "compiling"
             await asyncio.to_thread(warm_up, learner.recommender.schema, learner.recommender.hyperparameters)
+            await self._keep_shown()  # before anybody writes, who may have people to erase
             if self._replica is not None:
                 await self._replica.start(learner, failed)
             else:
                 assert self._store is not None
-                writer = Writer(self._store, learner, writer_limits(settings), self._folder(), self._progress)
+                own = (self._store, learner, writer_limits(settings), self._folder(), self._progress)
+                writer = Writer(*own, erase_beside=self._erase_shown)
                 await writer.start(failed)
                 self._writer = writer
-            await self._keep_shown()
         except Interrupted:
             log.info("stopped before it was ready")
         except Exception as error:
@@ -300,6 +301,13 @@ class Service:
         current = self._writer if self._replica is None else self._replica.current
         return current.erasures.pending if isinstance(current, Writer) else ()
 
+    async def _erase_shown(self, users: Collection[str]) -> None:
+        """Erase the lists of users before the log forgets who they were. Lists that are damaged hold up no erasure."""
+        try:
+            await self.impressions.erase(users)
+        except StoreDamaged as error:
+            log.error("lists that were shown cannot be erased; remove their file", extra={"reason": str(error)})
+
     async def _learner(self, requested: RequestedModel) -> Learner:
         if self._replica is not None:
             return await self._replica.begin(lambda: self._stopping)
@@ -309,7 +317,7 @@ class Service:
         settings, requested = self.settings, requested_model(self.settings)._replace(hire=self._hire)
         return Replica(
             *(shared, requested, writer_limits(settings), self._folder(), self._progress),
-            *(settings.failover_seconds, self._address),
+            *(settings.failover_seconds, self._address, self._erase_shown),
         )
 
     def _as_forwarder(self, replica: Replica) -> Forwarder:

@@ -1,7 +1,7 @@
 """Values that only those who leave had go with them, and every replay agrees."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -268,6 +268,32 @@ def test_a_line_of_an_older_release_says_itself_which_values_go(store: Full, fol
 
 
 # In the background
+
+
+def test_the_log_forgets_last_who_is_to_be_erased_from_what_is_beside_it(store: Full, folder: Path) -> None:
+    """A process that is killed in between finds out from the log who has to go."""
+    asked, tries = list[set[str]](), 0
+
+    async def beside(users: Collection[str]) -> None:
+        nonlocal tries
+        tries += 1
+        assert set(store.forgotten()) >= set(users)
+        assert any("Liechtenstein" in str(entry) for entry in store.read(0))
+        if tries < 3:
+            raise StoreUnavailable("somebody else reads it")
+        asked.append(set(users))
+
+    async def live() -> None:
+        requested = RequestedModel(SCHEMA, Hyperparameters(factors=3, negatives=3), 0)
+        writer = Writer(store, recovered(store, requested), NEVER, folder, erase_beside=beside)
+        await writer.start(lambda: None)
+        await writer.write([*ITEMS, *ANN, *BOB])
+        await forget(writer, "ann")
+        await writer.stop()
+
+    asyncio.run(live())
+    assert (tries, asked) == (3, [{"ann"}])
+    assert not any("Liechtenstein" in str(entry) for entry in store.read(0))
 
 
 def test_a_deletion_is_answered_before_the_log_is_read(store: Full, folder: Path) -> None:
