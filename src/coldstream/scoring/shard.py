@@ -1,6 +1,6 @@
 """One shard of a catalogue: what a scan reads of its items, and nothing else that is known of them."""
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -68,6 +68,9 @@ class Best(NamedTuple):
     slot: Integers
     score: Doubles  # without the request's own part
     arrival: Longs
+
+
+_Asked: TypeAlias = tuple[Theta, Items, ItemVectors, RequestBatch, FoldedRequests, SlotMarks, SlotAddends]
 
 
 def warm_up(shape: ShardShape) -> None:
@@ -165,7 +168,7 @@ class Shard:
         own = (self._choices, self._registered_at, np.zeros(0, np.uint8), self._combinations, nothing)
         return Items(order.count, order.rows, order.position, *own, trends, self._neighbours, self._windows)
 
-    def _asked(self, items: Items, question: Question, part: Part, answers: Integers) -> tuple[object, ...]:
+    def _asked(self, items: Items, question: Question, part: Part, answers: Integers) -> _Asked:
         """What a kernel takes: Θ, the items, what they bring, the batch, and what was worked out of it."""
         theta = Theta(_NO_FLOATS, question.cross, np.zeros((0, self._shape.factors), np.float32), _NOTHING)
         rows = items.rows
