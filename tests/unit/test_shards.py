@@ -1,5 +1,6 @@
 """Shards of a catalogue: what they are told, what they answer, and what happens when they are lost."""
 
+import pickle
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -8,6 +9,8 @@ import numpy as np
 import pytest
 
 from coldstream import Again, Categories, Event, Follows, Id, InvalidInput, Number, Recommender, Schema, Together, Trend
+from coldstream.cli import main
+from coldstream.engines.ray.shards import Actor
 from coldstream.scoring import sharded_scan
 from coldstream.scoring.merged_best import merged_best
 from coldstream.scoring.questions import Part, Question
@@ -170,6 +173,49 @@ def test_updates_are_numbered_and_none_is_passed_over() -> None:
         shard.best(2, question, question)
 
 
+class Sent(LocalShards):
+    """Shards to whom all goes as bytes, and who get arrays that are read-only, as in the memory of a cluster."""
+
+    def __init__(self, count: int, shape: ShardShape) -> None:
+        super().__init__(count, shape)
+        self.shards: Any = [_Receiver(Actor(number, count, _sent(shape))) for number in range(count)]
+
+
+class _Receiver:
+    """An actor in this process."""
+
+    def __init__(self, actor: Actor) -> None:
+        self._actor = actor
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *args: _sent(getattr(self._actor, name)(*map(_sent, args)))
+
+
+def _sent(message: Any) -> Any:
+    buffers: list[pickle.PickleBuffer] = []
+    text = pickle.dumps(message, protocol=5, buffer_callback=buffers.append)
+    received = pickle.loads(text, buffers=[bytes(one) for one in buffers])
+    assert type(received) is type(message)
+    return received
+
+
+def test_messages_have_the_same_bits_on_the_other_side() -> None:
+    own = shop(Schema(item=[Id(), Categories("genre"), Number("price"), Follows(), Together()]))
+    own.scan_in_shards(partial(Sent, 3))
+    check_same(own, 3)
+    actor = own._sharded._shards.shards[0]._actor  # type: ignore[union-attr]
+    assert actor._shard._shape.rate.flags.writeable  # or else everything would be compiled once more
+    own.learn(Event("u0", "i9"))
+    check_same(own, 3)
+    update = own._sharded._updates  # type: ignore[union-attr]
+    assert update is not None
+    own.put_item("i1", {"genre": ["a"]})
+    update.look()
+    sizes = [one.size for one in update.taken(10, own._sharded._vectors.now())]  # type: ignore[union-attr]
+    assert sum(sizes) < 200  # one item, of six factors
+    assert sizes.count(0) == 2
+
+
 # Where they are lost
 
 
@@ -264,6 +310,12 @@ def test_a_log_is_not_begun_with_shards_that_cannot_scan_it(tmp_path: Any) -> No
     assert learner.recommender.recommend("u0")
     assert learner.recommender.shards == 0
     store.close()
+
+
+def test_shards_without_an_engine_are_one_clear_error(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--data", str(tmp_path / "data"), "--shards", "2"]) == 2
+    assert capsys.readouterr().err.endswith("shards are on an engine's cluster, got 2; give --engine ray with it\n")
+    assert not (tmp_path / "data").exists()
 
 
 def test_training_that_fails_leaves_shards_that_know_what_was_before(monkeypatch: pytest.MonkeyPatch) -> None:

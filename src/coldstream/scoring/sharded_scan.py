@@ -142,7 +142,9 @@ class ShardedScan:
             self._updates = ShardUpdates(self._machine, self._catalogue, self._shards.count)
         shards, updates = self._shards, self._updates
         waiting, behind = updates.look(), shards.behind()
-        while waiting and behind is not None and behind < MOST_BEHIND:
+        for _ in range(MOST_BEHIND):  # and no more at once, because whoever asks waits
+            if not waiting or behind is None or behind >= MOST_BEHIND:
+                break
             some = updates.taken(MOST_TOLD, self._vectors.now())
             shards.update(updates.told, some)
             waiting, behind = updates.look(), shards.behind()

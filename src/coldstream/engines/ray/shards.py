@@ -35,7 +35,8 @@ class Actor:
     """A shard in a process of its own."""
 
     def __init__(self, number: int, count: int, shape: ShardShape) -> None:
-        self._shard, self._shape = Shard(number, count, shape), shape
+        self._shape = writeable(shape)
+        self._shard = Shard(number, count, self._shape)
 
     def about(self) -> dict[str, Any]:
         """Where it is, and which release it runs; what it will need is compiled by then."""
@@ -50,22 +51,22 @@ class Actor:
 
     def best(self, known: int, question: Question, part: Part) -> Best:
         """Its best items for every request."""
-        return self._shard.best(known, _own(question), _own(part))
+        return self._shard.best(known, writeable(question), writeable(part))
 
     def standing(self, known: int, question: Question, part: Part, score: float, slot: int) -> Standing:
         """Where a score stands among its items."""
-        return self._shard.standing(known, _own(question), _own(part), score, slot)
+        return self._shard.standing(known, writeable(question), writeable(part), score, slot)
 
     def score(self, known: int, question: Question, part: Part, slot: int) -> float:
         """The score of one of its items."""
-        return self._shard.score(known, _own(question), _own(part), slot)
+        return self._shard.score(known, writeable(question), writeable(part), slot)
 
 
-def _own(value: Any) -> Any:
+def writeable(value: Any) -> Any:
     """The same with arrays of its own: kernels know no arrays that are read-only, as those in the cluster's memory are."""
     if isinstance(value, np.ndarray):
         return value if value.flags.writeable else value.copy()
-    return value._make(map(_own, value)) if hasattr(value, "_make") else value
+    return value._make(map(writeable, value)) if hasattr(value, "_make") else value
 
 
 class RayShards:
@@ -124,7 +125,9 @@ class RayShards:
     def _have_begun(self) -> bool:
         done, _ = self._ray.wait(self._beginning, num_returns=self.count, timeout=0)
         seconds = monotonic() - self._started
-        if len(done) < self.count and seconds < LONGEST_START:
+        if len(done) < self.count:
+            if seconds > LONGEST_START:
+                raise ShardsLost(f"shards did not begin within {LONGEST_START:g} s; each needs a core of the cluster")
             return False
         told = self._got(self._beginning)
         self._beginning = []
