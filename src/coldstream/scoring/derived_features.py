@@ -14,7 +14,7 @@ from coldstream.arrays import Floats
 from coldstream.catalogue.cross_features import AGAIN, FOLLOWS, TOGETHER, closeness, log_count, scale_of
 from coldstream.catalogue.shapes import Items
 from coldstream.catalogue.trends import trend_value
-from coldstream.model.compiled import inlined
+from coldstream.model.compiled import inlined, spliced
 from coldstream.model.shapes import Theta
 from coldstream.model.vectors import dots
 from coldstream.scoring.blocks import BLOCK, EXCLUDED, Marks, Room, bucketed
@@ -28,7 +28,7 @@ class Derived(NamedTuple):
     together: Floats  # (B, L): Σ c/√n over the user's recent items
 
 
-@inlined
+@spliced
 def trends_of_requests(theta: Theta, items: Items, q: Floats) -> Floats:
     """What a trend of an item counts for every request."""
     H = len(items.trends.rate)
@@ -68,7 +68,7 @@ def marks_of(items: Items, batch: RequestBatch, b: int) -> Marks:
     return bucketed(items.size, found_marks(items, batch, b))
 
 
-@inlined
+@spliced
 def found_marks(items: Items, batch: RequestBatch, b: int) -> Marks:
     """The same in the order in which it was found, by position, without blocks."""
     neighbours, position = items.neighbours, items.position

@@ -17,7 +17,7 @@ import numpy as np
 from coldstream.arrays import Doubles, Floats, Integers
 from coldstream.catalogue.shapes import Combinations, Items
 from coldstream.features.sparse import Sparse
-from coldstream.model.compiled import inlined, kernel
+from coldstream.model.compiled import inlined, kernel, spliced
 from coldstream.model.kernels import fold
 from coldstream.model.shapes import Theta
 from coldstream.model.vectors import dots
@@ -76,13 +76,13 @@ def _prepared(theta: Theta, items: Items, vectors: ItemVectors, batch: RequestBa
     return prepared_of(folded_requests(theta, items, vectors, batch), together_of(items, batch))
 
 
-@inlined
+@spliced
 def prepared_of(folded: FoldedRequests, together: Floats) -> Prepared:
     """The same with what items were chosen together with, by position."""
     return Prepared(folded.own, folded.q, folded.combination, folded.number, Derived(folded.trend, together))
 
 
-@inlined
+@spliced
 def folded_requests(theta: Theta, items: Items, vectors: ItemVectors, batch: RequestBatch) -> FoldedRequests:
     """What a batch folds to."""
     B, k, table = len(batch.mask), theta.V.shape[1], vectors.combinations
@@ -180,7 +180,7 @@ def top(
         drained(heap, batch.offset[3, b], out.found[b], prepared.own[b], items.rows.slot, out.slot)
 
 
-@inlined
+@spliced
 def best_kept(
     theta: Theta,
     items: Items,
@@ -207,7 +207,7 @@ def best_kept(
     return heap
 
 
-@inlined
+@spliced
 def score_at(
     theta: Theta,
     items: Items,
@@ -262,7 +262,7 @@ class Standing(NamedTuple):
     candidates: int
 
 
-@inlined
+@spliced
 def standing_of(
     theta: Theta,
     items: Items,
