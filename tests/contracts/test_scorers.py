@@ -1,6 +1,7 @@
 """What every scorer has to do, wherever it finds items' vectors: a new one is one line in `SCORERS`."""
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ from coldstream.model.factorization_machine import FactorizationMachine
 from coldstream.model.reference import Theta, score
 from coldstream.scoring.requests import NOTHING_EXCLUDED, EncodedRequest
 from coldstream.scoring.scorer import AcrossVectors, FoldedVectors, Scan, Scorer
+from coldstream.scoring.sharded_scan import ShardedScan
+from coldstream.scoring.shards import LocalShards
 
 ITEMS, USERS = 60, 7
 SCHEMA = Schema(item=[Id(), Category("brand"), Number("price", scale=10)], context=[Category("device")])
@@ -21,6 +24,8 @@ SCORERS: dict[str, tuple[str, Build]] = {
     "across": ("across", lambda machine, items: Scan(machine, items, AcrossVectors(machine, items))),
     "folded j>i": ("j>i", lambda machine, items: Scan(machine, items, FoldedVectors(machine, items))),
     "folded j>=i": ("j>=i", lambda machine, items: Scan(machine, items, FoldedVectors(machine, items))),
+    "in 1 shard": ("across", lambda machine, items: ShardedScan(machine, items, partial(LocalShards, 1))),
+    "in 3 shards": ("across", lambda machine, items: ShardedScan(machine, items, partial(LocalShards, 3))),
 }
 """By name: which pairs it scores, and how it is made."""
 
@@ -40,7 +45,7 @@ class ScorerUnderTest:
         shared = self.recommender._shared
         self.pairs, self.machine, self.catalogue = pairs, shared.machine, shared.catalogue
         self.clock = self.recommender.events
-        self.scorer = build(self.machine, self.catalogue)
+        self.build, self.scorer = build, build(self.machine, self.catalogue)
         self.live = sorted(self.catalogue.live().tolist())
 
     def request(
@@ -107,7 +112,7 @@ def test_a_batch_gives_every_request_its_own_answer(made: ScorerUnderTest) -> No
 
 
 def test_it_follows_what_is_learned_put_and_removed(made: ScorerUnderTest) -> None:
-    made = ScorerUnderTest(made.pairs, next(build for pairs, build in SCORERS.values() if pairs == made.pairs))
+    made = ScorerUnderTest(made.pairs, made.build)
     made.scorer.top([made.request(0)], made.clock)
     made.recommender.learn(Event("u0", "i9", 500.0, {"device": "desk"}))
     made.recommender.put_item("new", {"brand": "b1", "price": 30.0})

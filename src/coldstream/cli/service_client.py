@@ -32,17 +32,19 @@ class ServiceClient:
 
     def send(self, path: str, body: bytes) -> tuple[int, Any]:
         """The status and the answer to lines of JSON."""
-        end = time.monotonic() + PATIENCE
+        end, trouble = time.monotonic() + PATIENCE, "does not answer"
         while time.monotonic() < end:
             try:
                 self._connection.request("POST", path, body, self._headers)
                 response = self._connection.getresponse()
                 status, text = response.status, response.read()
-            except (OSError, HTTPException):
+            except (OSError, HTTPException) as error:
+                trouble = f"does not answer ({error or type(error).__name__})"
                 self._connection.close()
                 time.sleep(0.5)
                 continue
             if status not in (429, 503):
                 return status, json.loads(text)
+            trouble = f"takes nothing (status {status})"
             time.sleep(0.5)
-        raise Unavailable(f"the service at {self._url} does not take what is sent; start again to go on where it was")
+        raise Unavailable(f"the service at {self._url} {trouble}; start again to go on where it was")

@@ -42,7 +42,7 @@ async def hired_again(before: Learner, store: View, in_store: InStore) -> Learne
     before.abandon()
     while True:
         try:
-            learner = await in_store(lambda: recovered_again(store, before.hire))
+            learner = await in_store(lambda: recovered_again(store, before))
             break
         except (LearnersLost, StoreUnavailable) as error:
             log.warning("there is nobody to learn; it is tried again", extra={"reason": str(error)})

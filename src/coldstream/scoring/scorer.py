@@ -39,6 +39,12 @@ class Scorer(Protocol):
         """The score of one live item."""
 
 
+def pieces_of(requests: Sequence[EncodedRequest], sums: int) -> list[Sequence[EncodedRequest]]:
+    """Requests that are answered together, where each needs so many sums."""
+    most = max(1, _MOST_SUMS // (1 + sums))
+    return [requests] if len(requests) <= most else [requests[at : at + most] for at in range(0, len(requests), most)]
+
+
 def scorer_of(machine: FactorizationMachine, catalogue: Catalogue) -> Scorer:
     """The scorer for a machine's pairs."""
     vectors = AcrossVectors if machine.hyperparameters.pairs == "across" else FoldedVectors
@@ -62,10 +68,9 @@ class Scan:
 
     def top(self, requests: Sequence[EncodedRequest], clock: int) -> list[list[tuple[int, float]]]:
         vectors = self._vectors.now()
-        most = max(1, _MOST_SUMS // (1 + vectors.combinations.size + len(self._catalogue)))
-        if len(requests) <= most:
+        pieces = pieces_of(requests, vectors.combinations.size + len(self._catalogue))
+        if len(pieces) == 1:
             return self._top(requests, vectors, clock)
-        pieces = [requests[first : first + most] for first in range(0, len(requests), most)]
         return [answer for piece in pieces for answer in self._top(piece, vectors, clock)]
 
     def _top(self, requests: Sequence[EncodedRequest], vectors: ItemVectors, clock: int) -> list[list[tuple[int, float]]]:

@@ -1,28 +1,67 @@
-"""The best of a catalogue that lies in shards: the best N of each, merged exactly."""
+"""Shards of a catalogue, wherever they are, and all of them in this process: the same bits without a cluster."""
 
-from collections.abc import Iterable, Sequence
-from heapq import merge
-from itertools import islice
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeAlias
 
-from coldstream.config import RankRule
-
-
-class ShardItem(NamedTuple):
-    """An item that is among the best of its shard."""
-
-    item: str
-    score: float
-    arrival: int
-    """Which of all arrivals it was: of equals the first is the best, in whatever shards they are."""
+from coldstream.scoring.questions import Part, Question
+from coldstream.scoring.scan import Standing
+from coldstream.scoring.shard import Best, Shard, ShardShape, Update
 
 
-def merged_best(shards: Iterable[Sequence[ShardItem]], n: int, rank: RankRule) -> list[ShardItem]:
-    """The best n of all, best first, from the best n of every shard, each best first.
+class Shards(Protocol):
+    """So many shards. What is asked of them is done in order; `ShardsLost` where one does not answer.
 
-    Whoever is among the best n of all is among the best n of its shard, so nothing is missed; scores have the same bits
-    wherever they are made, and ties the same rule, so the order is that of one scan.
+    Updates are numbered from 1 on, and every question says how many of them it is about.
     """
-    if rank == "closest-to-1":
-        return list(islice(merge(*shards, key=lambda one: (abs(one.score - 1.0), one.arrival)), n))
-    return list(islice(merge(*shards, key=lambda one: (-one.score, one.arrival)), n))
+
+    count: int
+
+    def update(self, number: int, updates: Sequence[Update]) -> None:
+        """Let every shard know what has changed of its items, now or later."""
+
+    def behind(self) -> int | None:
+        """How many updates some shard has not taken up yet; None while they are only about to begin."""
+
+    def best(self, known: int, question: Question, parts: Sequence[Part]) -> Sequence[Best]:
+        """The best items of each."""
+
+    def standing(self, known: int, question: Question, parts: Sequence[Part], score: float, slot: int) -> Sequence[Standing]:
+        """Where a score stands in each, for a question of one request; the item of that slot is left out."""
+
+    def score(self, known: int, question: Question, part: Part, slot: int) -> float:
+        """The score of one item, which only its shard is asked."""
+
+    def close(self) -> None:
+        """Let them go."""
+
+
+BeginShards: TypeAlias = Callable[[ShardShape], Shards]
+"""Makes shards that have no items yet."""
+
+
+class LocalShards:
+    """So many shards, one after the other."""
+
+    def __init__(self, count: int, shape: ShardShape) -> None:
+        self.count = count
+        self.shards = [Shard(number, count, shape) for number in range(count)]
+
+    def update(self, number: int, updates: Sequence[Update]) -> None:
+        for shard, update in zip(self.shards, updates, strict=True):
+            shard.update(number, update)
+
+    def behind(self) -> int | None:
+        return 0
+
+    def best(self, known: int, question: Question, parts: Sequence[Part]) -> Sequence[Best]:
+        return [shard.best(known, question, part) for shard, part in zip(self.shards, parts, strict=True)]
+
+    def standing(self, known: int, question: Question, parts: Sequence[Part], score: float, slot: int) -> Sequence[Standing]:
+        own = zip(self.shards, parts, strict=True)
+        return [shard.standing(known, question, part, score, slot) for shard, part in own]
+
+    def score(self, known: int, question: Question, part: Part, slot: int) -> float:
+        return self.shards[slot % self.count].score(known, question, part, slot)
+
+    def close(self) -> None:
+        """There is nothing to let go."""

@@ -28,8 +28,9 @@ from coldstream.runtime.replica import Replica
 from coldstream.runtime.roles import NotTheWriter
 from coldstream.runtime.team import Hire
 from coldstream.runtime.turns import in_turns
-from coldstream.runtime.warming import warm_up
+from coldstream.runtime.warming import warm_shards, warm_up
 from coldstream.runtime.writer import NOT_HERE, Stopping, Writer
+from coldstream.scoring.shards import BeginShards
 from coldstream.service.addresses import is_every, joined
 from coldstream.service.feed import Feed
 from coldstream.service.forwarding import Forwarder
@@ -111,9 +112,10 @@ class Service:
         port: int = 0,
         hire: Hire | None = None,
         shown: Callable[[], ShownStore] | None = None,
+        begin_shards: BeginShards | None = None,
     ) -> None:
         self.settings = settings
-        self._hire = hire
+        self._hire, self._begin_shards = hire, begin_shards
         self.failure: BaseException | None = None
         """What ended the service, where nobody asked for it."""
         self.abandoned = False
@@ -258,12 +260,14 @@ class Service:
     async def _start(self, failed: Callable[[], None]) -> None:
         settings = self.settings
         try:
-            requested = requested_model(settings)._replace(hire=self._hire)
+            requested = self._requested()
             self.start_up = StartUp()
             learner = await self._learner(requested)
             learner.evaluation = learner.evaluation.resized(settings.evaluate_top, settings.evaluate_window)
             self.start_up.phase = "compiling"
             await asyncio.to_thread(warm_up, learner.recommender.schema, learner.recommender.hyperparameters)
+            if self._begin_shards is not None:
+                await asyncio.to_thread(warm_shards, learner.recommender.schema, learner.recommender.hyperparameters)
             await self._keep_shown()  # before anybody writes, who may have people to erase
             if self._replica is not None:
                 await self._replica.start(learner, failed)
@@ -308,13 +312,16 @@ class Service:
         except StoreDamaged as error:
             log.error("lists that were shown cannot be erased; remove their file", extra={"reason": str(error)})
 
+    def _requested(self) -> RequestedModel:
+        return requested_model(self.settings)._replace(hire=self._hire, begin_shards=self._begin_shards)
+
     async def _learner(self, requested: RequestedModel) -> Learner:
         if self._replica is not None:
             return await self._replica.begin(lambda: self._stopping)
         return await asyncio.to_thread(recovered, self._store, requested, lambda: self._stopping)  # type: ignore[arg-type]
 
     def _as_replica(self, shared: Shared) -> Replica:
-        settings, requested = self.settings, requested_model(self.settings)._replace(hire=self._hire)
+        settings, requested = self.settings, self._requested()
         return Replica(
             *(shared, requested, writer_limits(settings), self._folder(), self._progress),
             *(settings.failover_seconds, self._address, self._erase_shown),
@@ -333,6 +340,7 @@ class Service:
     async def _sample(self) -> None:
         while True:
             try:
+                self.recommender.tell_shards()
                 self.live_samples.sample()
             except Exception as error:  # the page would miss a sample; nobody else would miss anything
                 log.error("no sample could be taken", exc_info=error)
