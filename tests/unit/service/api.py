@@ -66,7 +66,7 @@ class Api:
         self.service = Service(given, SqliteStore(folder / "data"), shown=lambda: SqliteShown(folder / "data"))
         self._app = application(self.service, Gate(keys, Rates(rate)))
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever)
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)  # a test that fails may not stop it
         self._thread.start()
 
     def start(self) -> "Api":
