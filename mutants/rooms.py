@@ -58,7 +58,12 @@ TESTS: dict[str, tuple[str, ...]] = {
     "features": ("tests/unit/test_schema.py", "tests/unit/test_vocabulary.py"),
     "recommender": ("tests/unit/test_training.py", "tests/unit/test_encoded_user.py", "tests/unit/frames"),
     "runtime": _SERVED,
-    "storage": ("tests/contracts/test_stores.py", "tests/unit/storage", *_SERVED),
+    "storage": (
+        "tests/contracts/test_stores.py",
+        "tests/unit/storage",
+        *(test for test in _SERVED if test.startswith("tests/contracts/")),
+        *_SERVED,
+    ),
     "service": ("tests/unit/service", *_SERVED),
 }
 """By room. `model` holds the kernels; `recommender` is all that stands beside the rooms and joins them."""
