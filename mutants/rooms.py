@@ -56,7 +56,13 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "scoring": ("tests/unit/test_scan_order.py", "tests/contracts/test_scorers.py"),
     "features": ("tests/unit/test_schema.py", "tests/unit/test_vocabulary.py"),
-    "recommender": ("tests/unit/test_training.py", "tests/unit/test_encoded_user.py", "tests/unit/frames"),
+    "recommender": (
+        "tests/unit/test_training.py",
+        "tests/unit/test_encoded_user.py",
+        "tests/unit/frames",
+        "tests/unit/runtime/test_partition.py",
+        "tests/unit/runtime/test_team.py",
+    ),
     "runtime": _SERVED,
     "storage": (
         "tests/contracts/test_stores.py",
