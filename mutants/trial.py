@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -111,7 +112,10 @@ class Workshop:
     def _met(self, tests: list[str], cache: Path, limit: float) -> Outcome:
         """What becomes of a mutant that meets the nearest tests, and then the others."""
         began, outcome = time.monotonic(), Outcome(SURVIVED, "", 0.0)
-        for some in filter(None, (tests[:NEAREST], tests[NEAREST:])):
+        nearest = list(
+            takewhile(lambda test: test.endswith(".py"), tests[:NEAREST])
+        )  # of a folder, pytest has its own order
+        for some in filter(None, (nearest, tests[len(nearest) :])):
             if outcome.verdict == SURVIVED and not outcome.by:  # time is left
                 outcome = self._run(some, cache, limit, began)
         return outcome
