@@ -56,9 +56,20 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "scoring": ("tests/unit/test_scan_order.py", "tests/contracts/test_scorers.py", "tests/unit/test_shards.py"),
     "features": ("tests/unit/test_schema.py", "tests/unit/test_vocabulary.py"),
-    "recommender": ("tests/unit/test_training.py", "tests/unit/test_encoded_user.py", "tests/unit/frames"),
+    "recommender": (
+        "tests/unit/test_training.py",
+        "tests/unit/test_encoded_user.py",
+        "tests/unit/frames",
+        "tests/unit/runtime/test_partition.py",
+        "tests/unit/runtime/test_team.py",
+    ),
     "runtime": _SERVED,
-    "storage": ("tests/contracts/test_stores.py", "tests/unit/storage", *_SERVED),
+    "storage": (
+        "tests/contracts/test_stores.py",
+        "tests/unit/storage",
+        *(test for test in _SERVED if test.startswith("tests/contracts/")),
+        *_SERVED,
+    ),
     "service": ("tests/unit/service", *_SERVED),
 }
 """By room. `model` holds the kernels; `recommender` is all that stands beside the rooms and joins them."""

@@ -9,7 +9,7 @@ import pytest
 
 from coldstream.errors import StoreDamaged, StoreUnavailable
 from coldstream.storage import stores
-from coldstream.storage.shown import DAY, PositionCount, ShownList, ShownStore, Take
+from coldstream.storage.shown import DAY, MOST_POSITIONS, PositionCount, ShownList, ShownStore, Take
 from coldstream.storage.sqlite_shown import DATABASE, SqliteShown
 
 pytest_plugins = ["postgres_server", "stores_under_test"]
@@ -108,3 +108,13 @@ def test_a_damaged_file_is_named_with_what_to_do(tmp_path: Path) -> None:
         StoreDamaged, match=r"shown\.sqlite is damaged.*delete shown\.sqlite: nothing that was learned is lost"
     ):
         stores.shown(f"sqlite:{tmp_path}")
+
+
+def test_positions_far_down_a_list_are_not_counted(shown: ShownStore) -> None:
+    before = {one.position: one for one in shown.counts()}
+    page = ShownList("far", None, 11 * DAY, tuple(f"i{n}" for n in range(MOST_POSITIONS + 3)), MOST_POSITIONS - 2)
+    shown.keep([page])
+    shown.take([Take("far", MOST_POSITIONS + n, page.time) for n in (-1, 0, 2)])
+    counts = [one for one in shown.counts() if before.get(one.position) != one]
+    assert counts == [PositionCount(MOST_POSITIONS - 2, 1, 0), PositionCount(MOST_POSITIONS - 1, 1, 1)]
+    assert shown.find(["far"])["far"].taken == {MOST_POSITIONS + n for n in (-1, 0, 2)}

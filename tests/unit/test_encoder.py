@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 from test_recommender import filled
 
-from coldstream import Category, Event, Id, InvalidInput, Number, Recommender, Schema
-from coldstream.features.encoder import Encoder
+from coldstream import Categories, Category, Event, Id, InvalidInput, Number, Recommender, Schema
+from coldstream.features.encoder import Encoder, ItemAttribute
 
 
 def test_the_fields_of_a_schema_are_not_taken_back_with_what_came_later() -> None:
@@ -53,3 +53,20 @@ def test_one_attribute_that_is_not_declared_is_refused_alone_too() -> None:
         with pytest.raises(InvalidInput, match="unknown field 'colour' = 'red'; the schema declares brand, price"):
             recommender.put_item("i", attributes)
     assert recommender.items() == []
+
+
+def test_items_that_are_put_together_share_what_is_the_same_and_nothing_that_is_only_equal() -> None:
+    encoder = Encoder(Schema(item=[Id(), Category("brand"), Categories("tags")]))
+    memo: dict[int, dict[object, ItemAttribute]] = {}
+
+    def described(**attributes: object) -> ItemAttribute:
+        (own,) = encoder.describe_item("i", attributes, memo)
+        return own
+
+    for raw, label in ((True, "true"), (1, "1"), (True, "true"), ("1", "1"), (False, "false"), (0, "0")):
+        assert described(brand=raw).features == [(label, 1.0)]
+    for raw, labels in ((["a", True], ["a", "true"]), (["a", 1], ["a", "1"]), (["a", "1"], ["a", "1"])):
+        assert [label for label, _ in described(tags=raw).features] == labels
+    for attributes in ({"brand": "x"}, {"brand": True}, {"tags": ["a", "b"]}, {"tags": ("a", "b")}):
+        assert described(**attributes) is described(**attributes)
+    assert described(brand=7) is not described(brand=7), "there are too many numbers to keep"

@@ -8,6 +8,8 @@ import pytest
 
 from coldstream import Boost, Categories, Category, Event, Id, InvalidInput, Recommender, Rules, Schema, UnknownId
 from coldstream.lists import item_vectors
+from coldstream.recommender import Recommendation
+from coldstream.rules import _asked
 
 SCHEMA = Schema(item=[Id(), Category("brand"), Categories("tags")])
 
@@ -69,6 +71,27 @@ def test_without_vectors_and_neighbours_there_is_still_a_list() -> None:
     assert [one.item for one in recommender.similar("i1", 2)] == ["i0", "i2"]
 
 
+@pytest.mark.parametrize("item", ["i2", "i7", "i55"])
+def test_how_alike_items_are_is_what_the_definition_says(shop: Recommender, item: str) -> None:
+    """s cosine of choices + (1 − s) cosine of vectors, with s = n / (n + 10) for an item that was chosen n times."""
+    catalogue, vectors = shop._shared.catalogue, item_vectors(shop._shared).astype(np.float64)
+    items, slot = catalogue.items, catalogue.slot(item)
+    choices, rows = items.choices, items.neighbours
+    entries = range(rows.start[slot], rows.start[slot] + rows.length[slot])
+    together = {int(rows.partner[at]): int(rows.together[at]) for at in entries}
+    share = choices[slot] / (choices[slot] + 10.0)
+    expected, own = {}, vectors[items.position[slot]]
+    for other in catalogue.live().tolist():
+        theirs = vectors[items.position[other]]
+        alike = own @ theirs / (np.linalg.norm(own) * np.linalg.norm(theirs))
+        cosine = min(together.get(other, 0) / np.sqrt(max(choices[other], 1) * max(choices[slot], 1)), 1.0)
+        expected[catalogue.ids[other]] = share * cosine + (1.0 - share) * alike
+    del expected[item]
+    found = shop.similar(item, 100)
+    assert {one.item: one.score for one in found} == pytest.approx(expected, abs=1e-5)
+    assert shop.similar(item, 7) == found[:7]
+
+
 # Trending and new
 
 
@@ -80,7 +103,8 @@ def test_trending_is_how_often_lately() -> None:
     assert [one.item for one in recommender.trending(half_life=4)] == ["now", "also", "old"]
     assert [one.item for one in recommender.trending(half_life=900)] == ["old", "now", "also"]
     assert recommender.trending(1, half_life=1e6)[0].score == pytest.approx(30, rel=0.05)
-    assert recommender.trending() == recommender.trending(half_life=4)
+    assert recommender.trending() == recommender.trending(half_life=4) == recommender.trending(half_life=60)
+    assert recommender.trending(half_life=66) == recommender.trending(half_life=1000), "nearest by its logarithm"
     assert [one.item for one in recommender.trending(deny=["now"])] == ["also", "old"]
 
 
@@ -213,6 +237,54 @@ def test_diversity_makes_a_list_more_different_and_worse(shop: Recommender) -> N
     (near, best), (middle, good), (far, fair) = alike(0.0), alike(0.5), alike(1.0)
     assert near > middle >= far
     assert best > good >= fair
+
+
+@pytest.mark.parametrize("diversity", [0.2, 0.7, 1.0])
+@pytest.mark.parametrize("most", [None, 1])
+def test_diversity_is_the_trade_off_that_the_definition_says(shop: Recommender, diversity: float, most: int | None) -> None:
+    """Maximal marginal relevance, one by one, of all that may be recommended: there are fewer than a hundred."""
+    ranking = shop.recommend("u3", 100)
+    shared, vectors = shop._shared, item_vectors(shop._shared).astype(np.float64)
+    position = shared.catalogue.items.position
+    own = {one.item: vectors[position[shared.catalogue.slot(one.item)]] for one in ranking}
+    lowest, highest = ranking[-1].score, ranking[0].score
+    left, taken, brands = list(ranking), list[str](), Counter[str]()
+    while len(taken) < 6:
+
+        def worth(one: Recommendation) -> float:
+            v = own[one.item]
+            near = [own[item] @ v / (np.linalg.norm(own[item]) * np.linalg.norm(v)) for item in taken]
+            relevance = (one.score - lowest) / (highest - lowest)
+            return float((1.0 - diversity) * relevance - diversity * max([0.0, *near]))
+
+        best = max(left, key=worth)
+        left.remove(best)
+        if most is None or brands[shop.item(best.item)["brand"]] < most:
+            brands[shop.item(best.item)["brand"]] += 1
+            taken.append(best.item)
+    caps = {} if most is None else {"brand": most}
+    assert [one.item for one in shop.recommend("u3", 6, rules=Rules(most_per=caps, diversity=diversity))] == taken
+
+
+def test_so_many_are_looked_at_for_a_list() -> None:
+    assert [_asked(Rules(), n) for n in (1, 50)] == [1, 50]
+    assert [_asked(Rules(diversity=0.1), n) for n in (1, 10, 11)] == [100, 100, 110]
+    assert [_asked(Rules(most_per={"brand": 1}), n) for n in (1, 50)] == [20, 216]
+
+
+def test_rules_go_so_far_and_are_what_they_were_where_something_is_left_out() -> None:
+    boost = Boost({"brand": "x"})
+    assert (boost.factor, Rules().boosts, Rules().diversity) == (2.0, (), 0.0)
+    assert [Boost({}, factor).factor for factor in (1e-9, 1e9)] == [1e-9, 1e9]
+    for factor in (0.9e-9, 1.1e9, True, "2"):
+        with pytest.raises(InvalidInput, match="boost: factor must be"):
+            Boost({}, factor)
+    assert len(Rules([boost] * 64).boosts) == 64
+    Rules(most_per={f"f{n}": 1 for n in range(64)}, pins={n: f"i{n}" for n in range(1, 65)}, diversity=1)
+    for too_many in ({"boosts": [boost] * 65}, {"most_per": {f"f{n}": 1 for n in range(65)}}):
+        with pytest.raises(InvalidInput, match="must be at most 64, got 65"):
+            Rules(**too_many)
+    assert len({Rules([boost], {"brand": 1}, {1: "a"}), Rules([boost], {"brand": 1}, {1: "a"})}) == 1, "they have a hash"
 
 
 def test_fewer_come_back_where_fewer_are_left(shop: Recommender) -> None:

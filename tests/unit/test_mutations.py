@@ -133,11 +133,11 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 import trial
 from mutations import mutations_of
-trial.CPU_SECONDS, trial.MEMORY = 60, 4 * 2**30
+trial.CPU_SECONDS, trial.MEMORY, trial.NEAREST = 60, 4 * 2**30, 1
 root, path = Path(sys.argv[2]), "src/coldstream/rule.py"
 shop = trial.Workshop(root, root / "work")
 for mutation in mutations_of(path, (root / path).read_text()):
-    outcome = shop.trial(mutation, ["tests"])
+    outcome = shop.trial(mutation, ["tests/test_rule.py", "tests/test_far.py"])
     print(mutation.old.strip(), "|", mutation.new, "|", outcome.verdict, "|", outcome.by)
 """
 
@@ -148,7 +148,8 @@ def test_a_trial_tells_who_noticed_and_ends_what_it_started(tmp_path: Path) -> N
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "src/coldstream/model/compiled.py").write_text("_SOURCES = _digest_of_sources()\n")
     (tmp_path / "src/coldstream/rule.py").write_text("def rule(n):\n    return n < 2\n")
-    pids = tmp_path / "pids"
+    pids, loaded = tmp_path / "pids", tmp_path / "loaded"
+    (tmp_path / "tests/test_far.py").write_text(f"open({str(loaded)!r}, 'a').write('x')\ndef test_far(): pass\n")
     (tmp_path / "tests/test_rule.py").write_text(
         f"""
 import subprocess, sys
@@ -170,6 +171,7 @@ def test_rule():
     started = pids.read_text().split()
     assert len(started) == 5  # four mutants, and once without one: the witness
     assert [pid for pid in started if (Path("/proc") / pid).exists()] == []
+    assert loaded.read_text() == "xx", "the far ones are loaded where the nearest have noticed nothing"
     assert (tmp_path / "src/coldstream/rule.py").read_text() == "def rule(n):\n    return n < 2\n"
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from coldstream import Bounds, Category, Event, Id, Recommender, Schema
 from coldstream.events.clock import Clock
-from coldstream.features.usage import NEVER, Usage, least_of
+from coldstream.features.usage import CHECKS, NEVER, Usage, is_time_to_look, least_of
 from coldstream.user_use import UserUse
 
 
@@ -137,3 +137,23 @@ def test_who_counts_much_before_bounds_change_counts_much_after_it() -> None:
     assert recommender.has_item("i3")
     assert recommender.size.items <= 10
     assert recommender.size.users <= 10
+
+
+@pytest.mark.parametrize("age", [1, 63, 64, 640])
+def test_what_may_go_without_use_for_so_many_events_is_looked_at_so_often(age: int) -> None:
+    looks = [n for n in range(1, 2 * age + 1) if is_time_to_look(age, Clock(n - 1, n - 1), Clock(n, n))]
+    step = max(1, age // CHECKS)
+    assert looks == list(range(step, 2 * age + 1, step))
+    assert is_time_to_look(age, Clock(0, 0), Clock(2 * age, 2 * age)), "many events at once"
+
+
+def test_what_may_go_without_use_for_so_long_is_looked_at_so_often() -> None:
+    def looks(before: float | None, after: float | None) -> bool:
+        return is_time_to_look("64s", Clock(0, 0, before), Clock(1, 1, after))
+
+    assert not looks(None, None)
+    assert not looks(5.0, None)
+    assert looks(None, 5.0)
+    assert not looks(5.0, 5.9)
+    assert looks(5.9, 6.0)
+    assert not looks(6.0, 6.0)

@@ -200,3 +200,19 @@ def test_any_gap_is_filled_again_once_items_are_no_longer_apart() -> None:
 def test_a_document_that_is_not_one_is_refused(fields: list[int], values: list[object]) -> None:
     with pytest.raises((ValueError, TypeError)):
         Vocabulary.from_document({"fields": ["f", "g"], "column_field": fields, "column_value": values})
+
+
+@pytest.mark.parametrize("end", ["commit", "rollback"])
+def test_what_is_new_is_told_once_and_from_the_beginning_after_an_end(end: str) -> None:
+    vocabulary = Vocabulary()
+    field = vocabulary.admit_field("item.genre")
+    vocabulary.commit()
+    for round_ in range(2):
+        for several in (["a", "b"], ["c"], []):
+            for value in several:
+                vocabulary.admit(field, f"{value}{round_}")
+            assert [one.value for one in vocabulary.unstarted()] == [f"{value}{round_}" for value in several]
+        assert vocabulary.uncommitted
+        getattr(vocabulary, end)()
+        assert not vocabulary.uncommitted
+        assert vocabulary.count(field) == (3 * (round_ + 1) if end == "commit" else 0)

@@ -1,6 +1,7 @@
 """Huge pages change what a fork costs, and nothing else."""
 
 import asyncio
+import itertools
 import mmap
 import os
 import sys
@@ -8,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from threading import Event
 from time import monotonic
+from typing import Any
 
 import pytest
 
@@ -107,3 +109,93 @@ def test_beside_others_there_is_one_at_a_time_and_none_after_the_end(monkeypatch
     monkeypatch.setattr(huge_pages, "collapse", long)
     asyncio.run(beside())
     assert begun == [huge_pages.LONGEST_BESIDE]
+
+
+# What is asked of Linux, without Linux
+
+
+class Proc:
+    """Files of a process, as they are told to be."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._folder = folder
+        monkeypatch.setattr(huge_pages, "Path", lambda name: folder / Path(name).name)
+
+    def write(self, name: str, *lines: str) -> None:
+        (self._folder / name).write_text("\n".join(lines) + "\n")
+
+
+def mapping(first: int, size: int, small: int, huge: int = 0, access: str = "rw-p", inode: int = 0, name: str = "") -> str:
+    """A mapping of `smaps`: so many bytes, of which so many lie in small pages and so many in huge ones."""
+    head = f"{first:x}-{first + size:x} {access} 00000000 00:00 {inode} {name:>30}".rstrip()
+    kib = [("Size", size), ("Anonymous", small + huge), ("LazyFree", 0), ("AnonHugePages", huge)]
+    return "\n".join([head + " " * (not name), *(f"{what}: {own // 1024:>10} kB" for what, own in kib), "VmFlags: rd wr"])
+
+
+MIB = 2**20
+
+
+def test_what_lies_in_small_pages_is_what_is_not_in_huge_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = Proc(tmp_path, monkeypatch)
+    assert small_bytes() == 0  # a kernel that does not tell
+    own.write("smaps_rollup", "00400000-7fff ---p 00000000 00:00 0 [rollup]", "Rss:  900 kB", "Anonymous:     700 kB")
+    assert small_bytes() == 700 * 1024
+    own.write("smaps_rollup", "Anonymous:     700 kB", "AnonHugePages:     300 kB", "ShmemPmdMapped: 5 kB")
+    assert small_bytes() == 400 * 1024
+
+
+def test_large_mappings_of_small_pages_are_looked_at_and_no_stacks_or_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    maps = [
+        mapping(1 * 2**30, 16 * MIB, 2 * MIB),
+        mapping(2 * 2**30, 8 * MIB, 8 * MIB),  # a thread's stack
+        mapping(3 * 2**30, 16 * MIB - 4096, 8 * MIB),
+        mapping(4 * 2**30, 64 * MIB, 2 * MIB - 4096, huge=32 * MIB),
+        mapping(5 * 2**30, 64 * MIB, 2 * MIB, huge=32 * MIB),
+        mapping(6 * 2**30, 64 * MIB, 64 * MIB, inode=77, name="/lib/libpython.so"),
+        mapping(7 * 2**30, 64 * MIB, 64 * MIB, access="r--p"),
+        mapping(8 * 2**30, 64 * MIB, 64 * MIB, name="[heap]"),
+        mapping(9 * 2**30, 64 * MIB, 64 * MIB, name="[stack]"),
+    ]
+    Proc(tmp_path, monkeypatch).write("smaps", *maps)
+    found = [(first // 2**30, (last - first) // MIB) for first, last in huge_pages._scattered()]
+    assert found == [(1, 16), (5, 64), (8, 64)]
+
+
+class Asked:
+    """The C library, which notes what it is asked to move together."""
+
+    def __init__(self) -> None:
+        self.addresses: list[int] = []
+        self.answers = itertools.cycle([0, 0, -1])
+
+    def madvise(self, address: Any, size: Any, advice: int) -> int:
+        assert (size.value, advice) == (huge_pages.HUGE, 25)
+        self.addresses.append(address.value)
+        return next(self.answers)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
+    own = Asked()
+    monkeypatch.setattr(huge_pages, "_libc", own)
+    monkeypatch.setattr(huge_pages, "small_bytes", lambda: huge_pages.WORTHWHILE)
+    spans = [(10 * MIB, 16 * MIB), (21 * MIB, 27 * MIB - 1), (40 * MIB, 41 * MIB)]
+    monkeypatch.setattr(huge_pages, "_scattered", lambda: iter(spans))
+    return own
+
+
+def test_whole_huge_pages_within_a_mapping_are_asked_for(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert collapse(60.0) == 4  # of five, one could not be moved
+    assert [address // MIB for address in asked.addresses] == [10, 12, 14, 22, 24]
+    monkeypatch.setattr(huge_pages, "small_bytes", lambda: huge_pages.WORTHWHILE - 1)
+    assert collapse(60.0) == 0
+    assert huge_pages.WORTHWHILE == 128 * MIB, "a fork of less takes no milliseconds"
+
+
+def test_it_ends_when_its_time_is_up_with_what_was_done(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = itertools.count(100.0)
+    monkeypatch.setattr(huge_pages, "monotonic", lambda: next(now))
+    assert collapse(2.0) == 2
+    assert len(asked.addresses) == 2

@@ -1,6 +1,7 @@
 """Learning in slices: others get their turn, however much a record brings."""
 
 import asyncio
+import itertools
 
 import pytest
 
@@ -10,6 +11,7 @@ from coldstream.runtime.live_learning import LONGEST_PIECE, LiveLearning
 from coldstream.runtime.progress import Progress
 from coldstream.runtime.records import Interaction, ItemPut, Record
 from coldstream.runtime.time_budget import TimeBudget
+from coldstream.scoring.ranking import Rank
 
 
 class Heard:
@@ -27,8 +29,10 @@ class Heard:
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_ranked(monkeypatch: pytest.MonkeyPatch) -> None:
+def nothing_is_ranked_and_no_slice_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By itself: a busy machine may take longer than a slice for nothing at all."""
     monkeypatch.setattr(TimeBudget, "left", lambda _: False)
+    monkeypatch.setattr(live_learning, "SLICE", 1000.0)
 
 
 def pieces(records: list[Record]) -> list[int]:
@@ -65,3 +69,49 @@ def test_a_slice_begins_when_others_had_their_turn(monkeypatch: pytest.MonkeyPat
     now[0] += 2 * live_learning.SLICE  # this time, it was learning that took so long
     asyncio.run(learning.learn([(3, ItemPut("i", {})), (4, ItemPut("j", {}))]))
     assert turns == [2, 3, 4]
+
+
+class Ranked(Heard):
+    """A learner that notes the order of what it is told, and what was asked before."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[tuple[str, int]] = []
+
+    def apply_all(self, lines: list[tuple[int, Record]]) -> None:
+        self.told += [("learned", position) for position, _ in lines]
+        self.position = lines[-1][0] if lines else self.position
+
+    def test(self, interaction: Interaction) -> list[Rank]:
+        self.told.append(("asked", int(interaction.item)))
+        return []
+
+    def apply(self, position: int, record: Record, ranks: list[Rank] | None) -> None:
+        assert ranks == []
+        self.told.append(("learned", position))
+        self.position = position
+
+
+def test_what_is_asked_of_an_event_is_asked_when_all_before_it_is_learned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many wait to be learned in one go: ranks are those of what was known, and lines are learned in order."""
+    records: list[Record] = [Interaction("u", str(n)) if n % 3 == 0 else ItemPut(f"i{n}", {}) for n in range(1, 13)]
+    time_left = iter([True, False, True, False])  # every other event is asked for
+    monkeypatch.setattr(TimeBudget, "left", lambda _: next(time_left))
+    own, progress = Ranked(), Progress()
+    reached = list[int]()
+    monkeypatch.setattr(progress, "reached", reached.append)
+    asyncio.run(LiveLearning(own, 0.5, progress).learn(list(enumerate(records, 1))))  # type: ignore[arg-type]
+    assert [position for what, position in own.told if what == "learned"] == list(range(1, 13))
+    for asked in (3, 9):
+        assert own.told.index(("asked", asked)) == own.told.index(("learned", asked)) - 1
+    assert [position for what, position in own.told if what == "asked"] == [3, 9]
+    assert reached == [12]
+
+
+def test_the_time_that_ranking_takes_is_spent(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, spent = itertools.count(0.0, 0.5), list[float]()
+    monkeypatch.setattr(live_learning, "perf_counter", lambda: next(now))
+    monkeypatch.setattr(TimeBudget, "left", lambda _: True)
+    monkeypatch.setattr(TimeBudget, "spend", lambda _, seconds: spent.append(seconds))
+    asyncio.run(LiveLearning(Ranked(), 0.5, Progress()).learn([(1, Interaction("u", "1"))]))  # type: ignore[arg-type]
+    assert spent == [0.5]

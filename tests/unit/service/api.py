@@ -66,7 +66,7 @@ class Api:
         self.service = Service(given, SqliteStore(folder / "data"), shown=lambda: SqliteShown(folder / "data"))
         self._app = application(self.service, Gate(keys, Rates(rate)))
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever)
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)  # a test that fails may not stop it
         self._thread.start()
 
     def start(self) -> "Api":
@@ -91,15 +91,28 @@ class Api:
         headers: Mapping[str, str] | None = None,
         raw: bytes | list[bytes] | None = None,
         decoded: bool = False,
+        again: Mapping[str, str] = MappingProxyType({}),
+        cut: bool = False,
     ) -> Answer:
-        """One request. `raw` is sent as it is, in several parts if it is a list; `decoded` is what servers do to a path."""
+        """One request. `raw` is sent as it is, in several parts if it is a list; `decoded` is what servers do to a path.
+
+        `again` are headers that come after all others, whether they were there or not. What is `cut` off ends with the
+        connection.
+        """
         parts = [json.dumps(body).encode() if body is not None else b""] if raw is None else raw
         parts = parts if isinstance(parts, list) else [parts]
         given = {"host": "127.0.0.1:8000", "content-type": "application/json", **(headers or {})}
-        return self.run(self._call(method, path, parts, {k: v for k, v in given.items() if v}, decoded))
+        listed = [*((k, v) for k, v in given.items() if v), *again.items()]
+        return self.run(self._call(method, path, parts, listed, decoded, cut))
 
     async def _call(
-        self, method: str, path: str, parts: list[bytes], headers: dict[str, str], decoded: bool = False
+        self,
+        method: str,
+        path: str,
+        parts: list[bytes],
+        headers: list[tuple[str, str]],
+        decoded: bool = False,
+        cut: bool = False,
     ) -> Answer:
         bare, _, query = path.partition("?")
         scope = {
@@ -108,12 +121,15 @@ class Api:
             "path": unquote(bare) if decoded else bare,
             "raw_path": bare.encode(),
             "query_string": query.encode(),
-            "headers": [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()],
+            "headers": [(name.lower().encode(), value.encode("latin-1")) for name, value in headers],
             "client": ("127.0.0.1", 5),
             "root_path": "",
         }
-        waiting = [{"type": "http.request", "body": part, "more_body": True} for part in parts]
-        waiting[-1]["more_body"] = False
+        waiting: list[dict[str, Any]] = [{"type": "http.request", "body": part, "more_body": True} for part in parts]
+        if cut:
+            waiting.append({"type": "http.disconnect"})
+        else:
+            del waiting[-1]["more_body"]  # as the protocol allows: nothing said is nothing more
         sent: list[Any] = []
 
         async def receive() -> Any:

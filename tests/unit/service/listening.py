@@ -107,7 +107,7 @@ class Listening:
         self._listener = server._bound(given)
         self._listener.listen(256)  # whoever connects from now on waits until it is up
         self.port = self._listener.getsockname()[1]
-        self._thread = threading.Thread(target=self._run)
+        self._thread = threading.Thread(target=self._run, daemon=True)
         self._clients: list[Client] = []
         self._thread.start()
 

@@ -181,7 +181,7 @@ def test_those_who_ask_at_once_get_what_they_would_get_alone_and_one_who_errs_ha
     bodies = [{"user": f"{fresh}u{n}", "n": n + 1, "time": 60} for n in range(9)] + [{"context": {"device": ["wrong"]}}, {}]
 
     async def together() -> list[Answer]:
-        headers = {"host": "localhost", "content-type": "application/json"}
+        headers = [("host", "localhost"), ("content-type", "application/json")]
         calls = (api._call("POST", "/recommend", [json.dumps(body).encode()], headers) for body in bodies)
         return await asyncio.gather(*calls)
 

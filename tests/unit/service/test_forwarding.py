@@ -158,3 +158,68 @@ def test_who_becomes_the_writer_does_it_itself() -> None:
         assert await posted(writers.forwarder()) is None
 
     run(check)
+
+
+CLOSING = GOOD.replace(b"\r\n\r\n", b"\r\nConnection: Close\r\n\r\n", 1)
+
+
+def test_a_connection_that_the_writer_ends_is_not_kept() -> None:
+    async def check(writers: Writers) -> None:
+        address = writers.address = await writers.started(CLOSING, GOOD)
+        forwarder = writers.forwarder()
+        kept = list[int]()
+        for _ in range(2):
+            assert await posted(forwarder) is not None
+            kept.append(len(forwarder._idle[address]))
+        assert kept == [0, 1]
+
+    run(check)
+
+
+def test_so_many_connections_are_kept_and_all_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forwarding, "MOST_IDLE", 2)
+
+    async def check(writers: Writers) -> None:
+        address = writers.address = await writers.started(*[GOOD] * 5)
+        forwarder = writers.forwarder()
+        await asyncio.gather(*(posted(forwarder) for _ in range(5)))
+        kept = forwarder._idle[address].copy()
+        assert [connection.writer.is_closing() for connection in kept] == [False, False]
+        forwarder.close()
+        assert [connection.writer.is_closing() for connection in kept] == [True, True]
+        assert not forwarder._idle
+
+    run(check)
+
+
+@pytest.mark.parametrize("how", ["it ended", "it is being closed"])
+def test_a_kept_connection_that_has_ended_is_not_used(how: str) -> None:
+    async def check(writers: Writers) -> None:
+        address = writers.address = await writers.started(*[GOOD] * 2)
+        forwarder = writers.forwarder()
+        await posted(forwarder)
+        (kept,) = forwarder._idle[address]
+        if how == "it ended":
+            kept.reader.feed_eof()
+        else:
+            kept.writer.close()
+        answer = await posted(forwarder)
+        assert answer is not None
+        assert answer.status == 200
+        assert kept.writer.is_closing()
+        assert kept not in forwarder._idle[address]
+
+    run(check)
+
+
+def test_headers_and_parts_of_an_answer_are_put_together() -> None:
+    async def check(writers: Writers) -> None:
+        chunks = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in (b'{"a":', b"1}", b""))
+        writers.address = await writers.started(
+            b"HTTP/1.1 201 Made\r\nRetry-After: 3\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks
+        )
+        answer = await posted(writers.forwarder())
+        assert answer is not None
+        assert (answer.status, answer.body, answer.headers[b"retry-after"]) == (201, b'{"a":1}', b"3")
+
+    run(check)

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from api import SCHEMA, Api
@@ -19,7 +19,7 @@ from coldstream.service import impressions as module
 from coldstream.service import messages
 from coldstream.service.impressions import Impressions
 from coldstream.service.shown_lists import Remembered, ShownLists
-from coldstream.storage.shown import PositionCount, ShownList, ShownStore, Take
+from coldstream.storage.shown import MOST_POSITIONS, PositionCount, ShownList, ShownStore, Take
 from coldstream.storage.sqlite_shown import SqliteShown, read
 
 KINDS = SCHEMA + "[feedback]\nview = 0.2\npurchase = 1\ndislike = -1\n"
@@ -199,6 +199,74 @@ def test_a_share_of_the_lists_is_kept_and_only_those_count(tmp_path: Path) -> No
         assert abs(shown - 1000) < 5 * math.sqrt(4000 * 0.25 * 0.75)
         assert await own.items(names[-1]) == ("a",)  # the next page is there for all
         await own.stop()
+
+    asyncio.run(run())
+
+
+def test_without_a_store_the_first_positions_are_counted_and_no_others() -> None:
+    async def run() -> None:
+        own = Impressions()
+        name = own.remember(map(str, range(MOST_POSITIONS + 5)))
+        later = own.remember(["x", "y"], before=tuple(map(str, range(MOST_POSITIONS - 1))))
+        for item in ("0", str(MOST_POSITIONS - 1), str(MOST_POSITIONS), str(MOST_POSITIONS + 4)):
+            own._take(name, item)
+        own._take(later, "y")
+        counts = await own.counts()
+        assert [one.position for one in counts] == list(range(MOST_POSITIONS))
+        assert {one.position: one.taken for one in counts if one.taken} == {0: 1, MOST_POSITIONS - 1: 1}
+        assert [one.shown for one in counts] == [1] * (MOST_POSITIONS - 1) + [2]
+        await own.stop()
+
+    asyncio.run(run())
+
+
+def test_the_name_of_a_list_cannot_be_guessed() -> None:
+    own = Impressions()
+    names = {own.remember(["a"]) for _ in range(100)}
+    assert len(names) == 100
+    assert {len(name) for name in names} == {16}, "12 random bytes"
+
+
+def test_takes_that_wait_for_a_slow_store_are_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_WAITING", 3)
+    own = Impressions(Away())
+    name = own.remember(["a", "b", "c", "d", "e"])
+    for item in "abcde":
+        own._take(name, item)
+    assert [take.position for take in own._waiting.takes] == [0, 1, 2]
+
+
+def test_a_store_that_is_away_is_logged_once_each_time(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def run() -> None:
+        own, works = Impressions(Away()), SqliteShown(tmp_path)
+        for _ in range(2):
+            for _ in range(3):
+                own.remember(["a"])
+                await own._keep()
+            own._store = works
+            own.remember(["a"])
+            await own._keep()
+            own._store = cast(Any, Away())
+        own._store = works
+        await own.stop()
+
+    asyncio.run(run())
+    said = [vars(record)["count"] for record in caplog.records if "are not kept" in record.message]
+    assert said == [1, 1]
+
+
+def test_a_stop_keeps_what_waits_and_gives_the_store_and_its_thread_back(tmp_path: Path) -> None:
+    async def run() -> None:
+        own = Impressions(SqliteShown(tmp_path))
+        name = own.remember(["a"])
+        own.start(lambda: ())
+        await own.stop()
+        assert own._task is not None
+        assert own._task.done()
+        assert own._thread._shutdown
+        again = SqliteShown(tmp_path)  # nobody holds it any more
+        assert name in again.find([name])
+        again.close()
 
     asyncio.run(run())
 

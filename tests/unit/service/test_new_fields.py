@@ -93,7 +93,7 @@ def test_an_event_and_a_declaration_of_the_same_field_at_once_do_not_collide(tmp
     event = {"user": "ann", "item": "b", "context": {"distance": "far"}}
 
     async def both() -> list[int]:
-        headers = {"host": "127.0.0.1:8000", "content-type": "application/json"}
+        headers = [("host", "127.0.0.1:8000"), ("content-type", "application/json")]
         calls = [("POST", "/events", event), ("PUT", "/schema/fields", fields)]
         calls = calls if first == "event" else calls[::-1]
         answers = await asyncio.gather(*(api._call(m, p, [json.dumps(b).encode()], headers) for m, p, b in calls))
