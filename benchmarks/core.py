@@ -138,7 +138,7 @@ def _learn_time(k: int, nonzeros: int, calls: int = 3000) -> float:
 @kernel
 def _learn_often(rows: Rows, state: OptimizerState, rule: UpdateRule, x: Sparse, candidates: Candidates, calls: int) -> None:
     for n in range(calls):
-        learn(rows, state, rule, x, candidates, 1.0, n)
+        learn(rows, state, rule, x, candidates, 1.0, 1.0, n)
 
 
 def memory() -> None:
