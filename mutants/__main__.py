@@ -44,7 +44,7 @@ def main() -> int:
             if time.monotonic() > deadline:
                 print(f"{len(asked) - number + 1} of {len(asked)} are left: the time is up")
                 break
-            outcome = workshop.trial(mutation, _tests(mutation, calls), options.seconds)
+            outcome = workshop.trial(mutation, _tests(workshop.tree, mutation, calls), options.seconds)
             results.add(mutation, outcome._asdict())
             print(
                 f"{number:4d}  {outcome.verdict:9}  {outcome.seconds:5.0f} s  {_shown(mutation)}\n{'':25}{outcome.by}",
@@ -95,10 +95,11 @@ def _of_room(room: str, seed: int) -> Iterator[Mutation]:
     raise SystemExit(f"room {room!r} has no more lines to mutate; ask for fewer with --count")
 
 
-def _tests(mutation: Mutation, calls: Path) -> list[str]:
+def _tests(tree: Path, mutation: Mutation, calls: Path) -> list[str]:
+    """The tests that a mutant meets, of those that the copy has: somebody may be writing others meanwhile."""
     source = (ROOT / mutation.path).read_text()
     calling = [] if mutation.compiled else callers(calls, source, mutation.path, mutation.line)
-    return covering(ROOT, _room(mutation), mutation.path, calling)
+    return covering(tree, _room(mutation), mutation.path, calling)
 
 
 def _room(mutation: Mutation) -> str:

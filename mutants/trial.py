@@ -53,9 +53,11 @@ class Workshop:
     """A copy of the tree in a folder of its own, in which one file at a time is another. Its caches are kept."""
 
     def __init__(self, root: Path, folder: Path) -> None:
-        self._tree, self._folder, self._known = folder / "tree", folder, folder / "machine-code"
-        shutil.rmtree(self._tree, ignore_errors=True)
-        shutil.copytree(root, self._tree, ignore=shutil.ignore_patterns(*_LEFT_BEHIND, folder.name))
+        self.tree = folder / "tree"
+        """The copy."""
+        self._folder, self._known = folder, folder / "machine-code"
+        shutil.rmtree(self.tree, ignore_errors=True)
+        shutil.copytree(root, self.tree, ignore=shutil.ignore_patterns(*_LEFT_BEHIND, folder.name))
         (folder / "tmp").mkdir(exist_ok=True)
         ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
         self._pin_the_stamp()
@@ -64,7 +66,7 @@ class Workshop:
 
     def _pin_the_stamp(self) -> None:
         """Let cached machine code hold although another source has changed: whether it does is decided here."""
-        file, sources = self._tree / "src/coldstream/model/compiled.py", sorted((self._tree / "src").rglob("*.py"))
+        file, sources = self.tree / "src/coldstream/model/compiled.py", sorted((self.tree / "src").rglob("*.py"))
         digest = hashlib.blake2b(b"".join(path.read_bytes() for path in sources), digest_size=16).hexdigest()
         stamp, source = "_SOURCES = _digest_of_sources()", file.read_text()
         if source.count(stamp) != 1:
@@ -76,7 +78,7 @@ class Workshop:
 
         Less time than `SECONDS` is for a first look: what was not noticed until then counts as survived.
         """
-        file = self._tree / mutation.path
+        file = self.tree / mutation.path
         source = file.read_text()
         while True:
             with self._cache(mutation) as cache:
@@ -104,7 +106,7 @@ class Workshop:
             return
         passing = self._folder / "passing-cache"
         try:
-            _take_along(self._known, passing, dependents(self._tree / "src", mutation.path.removeprefix("src/")))
+            _take_along(self._known, passing, dependents(self.tree / "src", mutation.path.removeprefix("src/")))
             yield passing
         finally:
             shutil.rmtree(passing, ignore_errors=True)
@@ -128,7 +130,7 @@ class Workshop:
         quiet = ["-x", "-rfE", "--no-header", "--tb=no", "-p", "no:cacheprovider"]
         without = [f"--deselect={one}" for one in sorted(self._unreliable)]
         environment = os.environ | {
-            "PYTHONPATH": str(self._tree / "src"),
+            "PYTHONPATH": str(self.tree / "src"),
             "PYTHONDONTWRITEBYTECODE": "1",
             "NUMBA_CACHE_DIR": str(cache),
             "TMPDIR": str(self._folder / "tmp"),
@@ -136,7 +138,7 @@ class Workshop:
         }
         process = subprocess.Popen(
             [sys.executable, "-m", "pytest", *quiet, *stop, *without, *tests],
-            cwd=self._tree,
+            cwd=self.tree,
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

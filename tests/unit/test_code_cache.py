@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import coldstream
+from coldstream.model import code_cache
 
 USE = """
 import warnings
@@ -87,3 +88,72 @@ def test_the_folder_that_numba_was_told_is_used_and_nothing_is_said(installation
     assert used(installation, temporary, NUMBA_CACHE_DIR=str(told)) == [f"0.5 {told}"]
     assert len(kept(told)) == 1
     assert list(temporary.iterdir()) == []
+
+
+# The same in this process, step by step
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(code_cache.tempfile, "gettempdir", lambda: str(tmp_path))
+    return tmp_path
+
+
+def test_the_folder_of_an_earlier_start_is_found_again(temporary: Path) -> None:
+    own = code_cache._own_folder()
+    assert own == temporary / f"coldstream-machine-code-{os.getuid()}"
+    (own / "code").write_text("kept")
+    assert code_cache._own_folder() == own
+    assert [path.name for path in own.iterdir()] == ["code"], "what was written to try it is gone"
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o750, 0o704, 0o701])
+def test_a_folder_that_is_open_to_others_in_any_way_is_none(temporary: Path, mode: int) -> None:
+    own = code_cache._own_folder()
+    assert own is not None
+    own.chmod(mode)
+    assert code_cache._own_folder() is None
+
+
+def test_somebody_elses_folder_is_none_and_so_is_no_folder_at_all(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = code_cache._own_folder()
+    monkeypatch.setattr(code_cache.os, "getuid", lambda: 4321)
+    theirs = temporary / "coldstream-machine-code-4321"
+    theirs.mkdir(mode=0o700)
+    assert code_cache._own_folder() is None
+    monkeypatch.undo()
+    monkeypatch.setattr(code_cache.tempfile, "gettempdir", lambda: str(temporary / "nowhere"))
+    assert code_cache._own_folder() is None
+    assert own is not None
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_what_cannot_be_kept_beside_the_sources_is_kept_there_or_nowhere(
+    there: bool, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(code_cache, "_said", False)
+    if not there:
+        monkeypatch.setattr(code_cache, "_own_folder", lambda: None)
+    config, asked = code_cache.numba.config, list[tuple[bool, str]]()
+    before = config.CACHE_DIR
+
+    def compile_(cache: bool) -> str:
+        asked.append((cache, config.CACHE_DIR))
+        if cache and before == config.CACHE_DIR:
+            raise RuntimeError("cannot cache function: no locator available for file")
+        return "compiled"
+
+    with pytest.warns(RuntimeWarning, match="is kept in" if there else "cannot be kept anywhere") as said:
+        assert [code_cache.cached(compile_) for _ in range(2)] == ["compiled"] * 2
+    assert len(said) == 1, "once for all kernels"
+    own = str(code_cache._own_folder()) if there else before
+    assert asked == [(True, before), (there, own)] * 2
+    assert before == config.CACHE_DIR
+
+
+def test_other_errors_of_a_compiler_are_told() -> None:
+    def compile_(cache: bool) -> None:
+        raise RuntimeError("out of registers")
+
+    with pytest.raises(RuntimeError, match="out of registers"):
+        code_cache.cached(compile_)

@@ -216,3 +216,11 @@ def test_entries_are_in_order_and_as_float32_has_them(own: dict[int, float], ran
     found = entries_of([(column, own[column]) for column in columns])
     assert found == tuple((column, float(np.float32(own[column]))) for column in sorted(own))
     assert Counter(type(part) for entry in found for part in entry) == {int: len(own), float: len(own)}
+
+
+@pytest.mark.parametrize("values", [[0.5], [0.5, 1.0, 2.0]])
+def test_a_state_with_more_columns_than_values_or_fewer_is_refused(values: list[float]) -> None:
+    """A snapshot that nobody's `save` wrote may have them."""
+    entries = Sparse(np.array([3, 4], np.int32), np.array(values, np.float32))
+    with pytest.raises(ValueError, match=r"zip\(\)"):
+        CombinationTable().restore(np.array([0, 2], np.int32), entries, np.array([1], np.int32))

@@ -20,10 +20,12 @@ from coldstream import (
     Number,
     Schema,
     TimePart,
+    Title,
     Together,
     Trend,
 )
 from coldstream.features.fields import KINDS, Field, hour, weekday
+from coldstream.features.schema import with_fields
 
 TOML = """
 exclude_seen = false
@@ -223,3 +225,29 @@ def test_a_length_that_numpy_counted_is_a_plain_number(kind: type[LastItems] | t
     assert field == kind(length=7)
     with pytest.raises(InvalidSchema, match="length"):
         kind(length=np.int64(0))
+
+
+def test_fields_are_added_behind_those_in_use_and_bounds_may_change() -> None:
+    used = Schema(user=[Id()], item=[Id(), Category("brand"), Number("price")], context=[Category("device")])
+    added = with_fields(used, {"item": [Title(), Category("brand", most=5)], "context": [TimePart("hour", part="hour")]})
+    assert added.item == (Id(), Category("brand", most=5), Number("price"), Title())
+    assert added.context == (Category("device"), TimePart("hour", part="hour"))
+    assert (added.user, added.exclude_seen) == (used.user, used.exclude_seen)
+    assert with_fields(used, {}) == used
+
+
+@pytest.mark.parametrize(
+    ("added", "said"),
+    [
+        ({"people": []}, "fields: unknown side 'people'; known are user, item, context"),
+        ({"item": [Trend("hot")]}, "item field 'hot' of kind 'trend' cannot be added to what was learned without it"),
+        ({"item": [Follows()]}, "item field 'follows' of kind 'follows' cannot be added"),
+        ({"user": [Id()]}, "user field 'id' of kind 'id' cannot be added"),
+        ({"item": [Categories("brand")]}, "item field 'brand' cannot change from {'kind': 'category'} to {'kind': 'set'}"),
+        ({"item": [Category("brand", linear=True)]}, "item field 'brand' cannot change"),
+    ],
+)
+def test_what_cannot_be_added_is_named(added: dict[str, list[Field]], said: str) -> None:
+    with pytest.raises(InvalidSchema) as refused:
+        with_fields(Schema(user=[], item=[Id(), Category("brand")]), added)
+    assert str(refused.value).startswith(said)
