@@ -293,7 +293,8 @@ def test_the_log_forgets_last_who_is_to_be_erased_from_what_is_beside_it(store: 
 
     asyncio.run(live())
     assert (tries, asked) == (3, [{"ann"}])
-    assert not any("Liechtenstein" in str(entry) for entry in store.read(0))
+    with closing(SqliteStore(folder)) as reopened:
+        assert not any("Liechtenstein" in str(entry) for entry in reopened.read(0))
 
 
 def test_a_deletion_is_answered_before_the_log_is_read(store: Full, folder: Path) -> None:

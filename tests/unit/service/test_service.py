@@ -39,7 +39,7 @@ def test_every_limit_of_the_writer_comes_from_its_setting() -> None:
 
 def test_a_model_is_requested_as_far_as_something_is_said(tmp_path: Path) -> None:
     (tmp_path / "schema.toml").write_text('[item]\nid = { kind = "id" }\n')
-    assert requested_model(Settings()) == (None, None, None, {}, 1, None)
+    assert requested_model(Settings()) == (None, None, None, {}, 1, None, None)
     asked = requested_model(Settings(schema=tmp_path / "schema.toml", seed=7, learners=3, users=5, memory="1 GiB"))
     assert asked.schema == Schema.from_toml(tmp_path / "schema.toml")
     assert (asked.hyperparameters, asked.seed, asked.learners) == (None, 7, 3)
@@ -126,7 +126,7 @@ def test_changes_are_those_of_a_window_and_the_copy_before_is_told_once_more() -
 def test_a_sample_is_taken_every_second_whatever_becomes_of_the_one_before(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    slept, taken = list[float](), list[int]()
+    slept, taken, told = list[float](), list[int](), list[int]()
 
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
@@ -140,8 +140,11 @@ def test_a_sample_is_taken_every_second_whatever_becomes_of_the_one_before(
 
     monkeypatch.setattr(module.asyncio, "sleep", sleep)
     with pytest.raises(asyncio.CancelledError):
-        asyncio.run(Service._sample(cast(Any, SimpleNamespace(live_samples=SimpleNamespace(sample=sample)))))
-    assert (slept, taken) == ([1, 1, 1], [0, 1, 2])
+        own = SimpleNamespace(tell_shards=lambda: told.append(len(slept)))
+        asyncio.run(
+            Service._sample(cast(Any, SimpleNamespace(live_samples=SimpleNamespace(sample=sample), recommender=own)))
+        )
+    assert (slept, taken, told) == ([1, 1, 1], [0, 1, 2], [0, 1, 2])
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
 
 
