@@ -46,8 +46,8 @@ PACE = 40.0
 """Recommendations per second meanwhile."""
 
 
-BYTES = "bytes_a_user"
-"""The file in a store that was built here that says how much a user took."""
+FACTS = "facts.json"
+"""The file in a store that was built here that says how many users it has, and how much each took."""
 ERASED = 20
 """Users who are forgotten, one after the other."""
 
@@ -95,7 +95,7 @@ def build(folder: Path, users: int, observed: int) -> None:
             recommender.replay_observed(list(enumerate(events, position + 1)))
             position += len(records)
         gc.collect()
-        (folder / BYTES).write_text(str((resident() - before) / users))
+        (folder / FACTS).write_text(json.dumps({"users": users, "bytes_a_user": (resident() - before) / users}))
         learner = Learner(SHOP, recommender, LiveEvaluation(), position)
         save(folder / "made", learner.view())
         store.save(position, folder / "made")
@@ -204,16 +204,19 @@ def built(users: int, observed: int) -> Row:
         folder = Path(name) / "data"
         command = [sys.executable, __file__, "--build", str(folder), "--users", str(users), "--observed", str(observed)]
         subprocess.run(command, check=True)
-        return measured(folder, users)
+        return measured(folder)
 
 
-def measured(folder: Path, users: int) -> Row:
-    """All figures of a store with so many users."""
+def measured(folder: Path) -> Row:
+    """All figures of a store that was built here."""
+    facts = json.loads((folder / FACTS).read_text())
+    users = facts["users"]
     full_bytes = max(path.stat().st_size for path in (folder / "snapshots").iterdir())
     server = Server(folder)
     held = server.resident()
     for user in range(3):
         server.post("/recommend", {"user": f"user{user}", "n": 10})
+    leaving = 7 * int(time.time())  # whoever was erased from a store that is measured again is gone
     calm = longest(server, users, 4.0).outcome().longest
     taken, during = [], []
     for number in range(SNAPSHOTS):
@@ -224,7 +227,7 @@ def measured(folder: Path, users: int) -> Row:
         taken.append(server.snapshot())
         during.append(load.outcome().longest)
     most = max(held, *most_resident(server, batch(users, SNAPSHOTS)))
-    erasure = max(server.erase(f"user{n * 131 % users}") for n in range(ERASED))
+    erasure = max(server.erase(f"user{(leaving + n * 131) % users}") for n in range(ERASED))
     server.post("/events", batch(users, 99)[:500])
     stop = server.stop()
     increments, fulls = ([one for one in taken if one["kind"] == kind] for kind in ("increment", "full"))
@@ -245,7 +248,7 @@ def measured(folder: Path, users: int) -> Row:
         most,
         stop,
         1e3 * erasure,
-        float((folder / BYTES).read_text()),
+        facts["bytes_a_user"],
     )
 
 
@@ -283,7 +286,7 @@ def main() -> None:
     if args.built is None:
         rows = [built(size, args.observed) for size in SIZES if size <= args.users]
     else:
-        rows = [built(SIZES[0], args.observed), measured(args.built, args.users)]
+        rows = [built(SIZES[0], args.observed), measured(args.built)]
     print(f"{'':<52}" + "".join(f"{row.users:>15,}" for row in rows) + f"{'÷ first':>10}")
     for title, name, shape, bound in FIGURES:
         scale = 1e6 if "MB" in title else 1

@@ -20,8 +20,8 @@ HUGE = 2**21
 WORTHWHILE = 128 * 2**20
 """Bytes in small pages from which on a fork takes milliseconds."""
 
-LARGE = 16 * 2**20
-"""Bytes of a mapping that is looked at: not a thread's stack, which would be filled up."""
+LARGE = 4 * 2**20
+"""Bytes of a mapping that is looked at. Of the stack of a thread too little is used to be moved."""
 
 _MADV_COLLAPSE = 25
 _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None

@@ -148,9 +148,9 @@ def test_large_mappings_of_small_pages_are_looked_at_and_no_stacks_or_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     maps = [
-        mapping(1 * 2**30, 16 * MIB, 2 * MIB),
-        mapping(2 * 2**30, 8 * MIB, 8 * MIB),  # a thread's stack
-        mapping(3 * 2**30, 16 * MIB - 4096, 8 * MIB),
+        mapping(1 * 2**30, 4 * MIB, 2 * MIB),
+        mapping(2 * 2**30, 8 * MIB, 1 * MIB),  # a thread's stack
+        mapping(3 * 2**30, 4 * MIB - 4096, 3 * MIB),
         mapping(4 * 2**30, 64 * MIB, 2 * MIB - 4096, huge=32 * MIB),
         mapping(5 * 2**30, 64 * MIB, 2 * MIB, huge=32 * MIB),
         mapping(6 * 2**30, 64 * MIB, 64 * MIB, inode=77, name="/lib/libpython.so"),
@@ -160,7 +160,7 @@ def test_large_mappings_of_small_pages_are_looked_at_and_no_stacks_or_files(
     ]
     Proc(tmp_path, monkeypatch).write("smaps", *maps)
     found = [(first // 2**30, (last - first) // MIB) for first, last in huge_pages._scattered()]
-    assert found == [(1, 16), (5, 64), (8, 64)]
+    assert found == [(1, 4), (5, 64), (8, 64)]
 
 
 class Asked:

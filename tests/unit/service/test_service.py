@@ -139,11 +139,10 @@ def test_a_sample_is_taken_every_second_whatever_becomes_of_the_one_before(
             raise ZeroDivisionError
 
     monkeypatch.setattr(module.asyncio, "sleep", sleep)
+    own = SimpleNamespace(tell_shards=lambda: told.append(len(slept)))
+    service = SimpleNamespace(live_samples=SimpleNamespace(sample=sample), recommender=own)
     with pytest.raises(asyncio.CancelledError):
-        own = SimpleNamespace(tell_shards=lambda: told.append(len(slept)))
-        asyncio.run(
-            Service._sample(cast(Any, SimpleNamespace(live_samples=SimpleNamespace(sample=sample), recommender=own)))
-        )
+        asyncio.run(Service._sample(cast(Any, service)))
     assert (slept, taken, told) == ([1, 1, 1], [0, 1, 2], [0, 1, 2])
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
 
