@@ -3,13 +3,15 @@
 What goes follows from what is known and from the moments before and after a record, and so from the log alone.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from coldstream.arrays import Integers
 from coldstream.events.clock import Clock
 from coldstream.features.usage import is_time_to_look, least_of
+from coldstream.least_used import least_used
 from coldstream.memory import excess, items_excess
 from coldstream.shared_model import SharedModel
 from coldstream.user_states import UserStates
@@ -88,7 +90,7 @@ def _make_room_for_values(shared: SharedModel, departed: Departed) -> None:
             listed = vocabulary.listed(field)
             excess = len(listed) - most
             gone = usage.least(listed, excess + most // PORTION) if excess > 0 else listed[:0]
-        _release(shared, departed, field, gone.tolist(), "evicted")
+        _release(shared, departed, {field: gone.tolist()}, "evicted")
     shared.admissions.over.clear()
 
 
@@ -97,7 +99,7 @@ def _expire_values(shared: SharedModel, departed: Departed, before: Clock, after
         age = shared.admissions.limits[field].expire
         if age is not None and is_time_to_look(age, before, after):
             old = shared.usage.older(shared.encoder.vocabulary.listed(field), age, after)
-            _release(shared, departed, field, old.tolist(), "expired")
+            _release(shared, departed, {field: old.tolist()}, "expired")
 
 
 def _expire_users(shared: SharedModel, users: UserStates, departed: Departed, before: Clock, after: Clock) -> None:
@@ -136,19 +138,28 @@ def _drop_items(shared: SharedModel, departed: Departed, count: int, after: Cloc
 def _make_room_in_memory(shared: SharedModel, users: UserStates, departed: Departed, after: Clock) -> None:
     """Let the least useful users and values go, whichever they are, until all of it is within the budget."""
     while users.use is not None and excess(shared, users) > 0:
-        values = {field: shared.encoder.vocabulary.listed(field) for field in _evictable(shared)}
-        rows = users.use.rows()
-        half_lives = shared.admissions.half_lives.tolist()
-        counts = [shared.usage.counts(own, after, half_lives[field]) for field, own in values.items()]
-        everything = np.concatenate([*counts, users.use.usage.counts(rows, after, users.use.half_life)])
-        if not len(everything):
+        values, rows = _least_useful(shared, users, after)
+        if not values and not len(rows):
             return
-        chosen = least_of(everything, len(everything) // PORTION + 1)
-        at = 0
-        for field, columns in values.items():
-            _release(shared, departed, field, columns[chosen[at : at + len(columns)]].tolist(), "evicted")
-            at += len(columns)
-        _drop_users(shared, users, departed, users.use.names(rows[chosen[at:]].tolist()), "evicted")
+        _release(shared, departed, values, "evicted")
+        _drop_users(shared, users, departed, users.use.names(rows.tolist()), "evicted")
+
+
+def _least_useful(shared: SharedModel, users: UserStates, after: Clock) -> tuple[dict[int, list[int]], Integers]:
+    """A portion of all values and users that may go, the least useful: columns by their fields, and users' rows."""
+    vocabulary, usage, evictable = shared.encoder.vocabulary, shared.usage, _evictable(shared)
+    assert users.use is not None
+    rows = users.use.rows()
+    count = (sum(map(vocabulary.count, evictable)) + len(rows)) // PORTION + 1
+    fields, shift = vocabulary.fields_of_all(), np.full(len(vocabulary.fields), np.nan)
+    shift[evictable] = after.events / shared.admissions.half_lives[evictable]
+    columns = least_used(usage.worth, fields, shift, count)
+    counts = usage.worth[columns] - shift[fields[columns]]
+    chosen = least_of(np.concatenate([counts, users.use.usage.counts(rows, after, users.use.half_life)]), count)
+    values = dict[int, list[int]]()
+    for column in columns[chosen[: len(columns)]].tolist():
+        values.setdefault(int(fields[column]), []).append(column)
+    return values, rows[chosen[len(columns) :]]
 
 
 def _evictable(shared: SharedModel) -> list[int]:
@@ -166,17 +177,23 @@ def _drop_users(shared: SharedModel, users: UserStates, departed: Departed, gone
         users.forget(user)
     if gone:
         shared.gone[f"users {how}"] += len(gone)
+        users.turn_over()
     if field is not None:
         columns = [vocabulary.find(field, user) for user in gone]
         known = [column for column in columns if column is not None]
         if known:
-            shared.release_columns(field, known)
+            shared.release_columns({field: known})
+            vocabulary.turn_over(field)
 
 
-def _release(shared: SharedModel, departed: Departed, field: int, columns: Sequence[int], how: str) -> None:
-    if columns:
-        vocabulary = shared.encoder.vocabulary
-        name, values = vocabulary.fields[field], map(vocabulary.value, columns)
-        departed.values.extend((name, value) for value in values if value is not None)
-        shared.release_columns(field, columns)
-        shared.gone[f"values {how}"] += len(columns)
+def _release(shared: SharedModel, departed: Departed, values: Mapping[int, Sequence[int]], how: str) -> None:
+    vocabulary = shared.encoder.vocabulary
+    for field, columns in values.items():
+        name = vocabulary.fields[field]
+        departed.values.extend((name, value) for value in map(vocabulary.value, columns) if value is not None)
+    released = shared.release_columns(values)
+    if released:
+        shared.gone[f"values {how}"] += released
+    for field, columns in values.items():
+        if columns:
+            vocabulary.turn_over(field)

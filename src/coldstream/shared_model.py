@@ -6,6 +6,7 @@ is admitted at once, and only an update that succeeded is committed.
 
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -187,10 +188,14 @@ class SharedModel:
         if field is not None and self.encoder.vocabulary.find(field, name) is not None:
             self._wipe([self.encoder.vocabulary.release(field, name)])
 
-    def release_columns(self, field: int, columns: Sequence[int]) -> None:
-        """Wipe columns of one field, and forget the values they stood for."""
-        self.encoder.vocabulary.release_all(field, columns)
-        self._wipe(columns)
+    def release_columns(self, by_field: Mapping[int, Sequence[int]]) -> int:
+        """Wipe columns, given by their fields, and forget the values they stood for; how many there were."""
+        for field, columns in by_field.items():
+            self.encoder.vocabulary.release_all(field, columns)
+        released = list(chain.from_iterable(by_field.values()))
+        if released:
+            self._wipe(released)
+        return len(released)
 
     def release_values(self, columns: Iterable[int]) -> None:
         """Wipe columns of users' attributes and of contexts, and forget the values they stood for; gaps are passed over."""

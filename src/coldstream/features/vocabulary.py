@@ -12,9 +12,14 @@ import numpy as np
 from coldstream.arrays import Integers, checked_columns
 from coldstream.costs import text_cost, texts_cost
 from coldstream.features.sorted_columns import SortedColumns
+from coldstream.turnover import Turnover
 
 GAP, ITEM_GAP = -1, -2
 """The field of a column that stands for nothing; and of one that a feature of an item left, where these are kept apart."""
+
+
+FEW = 16
+"""Fewer new gaps than one for so many old ones are put in one by one; more are sorted with all. The next is the same."""
 
 
 class Admission(NamedTuple):
@@ -52,6 +57,7 @@ class Vocabulary:
         self._started = 0
         self._columns: list[dict[str, int]] = []
         self._listed: list[SortedColumns] = []  # by field
+        self._turnover: dict[int, Turnover] = {}  # of those fields of which values had to go
         self._numbers: dict[str, int] = {}
         self._field_of = array("i")  # −1 for a gap
         self._value_of: list[str | None] = []
@@ -145,6 +151,10 @@ class Vocabulary:
         """The value that a column stands for; None for a gap."""
         return self._value_of[column]
 
+    def fields_of_all(self) -> Integers:
+        """The fields' numbers of all columns, −1 for a gap, as they are now."""
+        return np.array(self._field_of, np.int32)
+
     def fields_of(self, first: int, last: int) -> Sequence[int]:
         """The fields' numbers of the columns from one up to another, −1 for a gap."""
         return self._field_of[first:last]
@@ -189,10 +199,18 @@ class Vocabulary:
             field_of[column], value_of[column] = GAP, None
         self.release_count += len(columns)
         self.text -= texts_cost(values)
-        gaps += columns
-        gaps.sort()  # which is a heap
+        if len(columns) < len(gaps) // FEW:
+            for column in columns:
+                heapq.heappush(gaps, column)
+        else:
+            gaps += columns
+            gaps.sort()  # which is a heap
         self._uncommitted += map(_released, zip(columns, repeat(field), values))
         self._listed[field].remove_all(columns)
+
+    def turn_over(self, field: int) -> None:
+        """Values of a field have to go for others, from now on."""
+        self._turnover.setdefault(field, Turnover()).goes_on(self._columns[field])
 
     def _vacate(self, field: int, value: str) -> int:
         column = self._columns[field].pop(value)

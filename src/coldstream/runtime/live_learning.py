@@ -17,6 +17,9 @@ SLICE = 0.001
 LONGEST_PIECE = 16
 """Records that are learned in one go: enough to share the price of a call, few enough for a slice."""
 
+TURNS = 2
+"""Turns of the loop between two slices: in the first a request that came meanwhile is read, in the second it is answered."""
+
 VALUES = 16
 """So many values of a context count as much as a record does: all of them may be new."""
 
@@ -49,7 +52,8 @@ class LiveLearning:
                 weight = 0
                 if perf_counter() - self._since > SLICE:
                     self._progress.reached(self._learner.position)
-                    await asyncio.sleep(0)
+                    for _ in range(TURNS):
+                        await asyncio.sleep(0)
                     self._since = perf_counter()
         self._apply(unranked)
         self._progress.reached(self._learner.position)

@@ -3,10 +3,13 @@
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from coldstream.config import Hyperparameters
 from coldstream.events.event import Event
 from coldstream.features.fields import Categories, Category, Field, Number
 from coldstream.features.schema import Schema
+from coldstream.least_used import least_used
 from coldstream.recommender import Recommender
 from coldstream.runtime.learners import LocalLearners
 from coldstream.runtime.lines import Lines
@@ -27,6 +30,7 @@ def warm_up(schema: Schema, hyperparameters: Hyperparameters) -> None:
     Recommender.from_state(*recommender.state())
     recommender.remove_item("item 0")
     recommender.forget_user("user")
+    least_used(np.zeros(1), np.zeros(1, np.int32), np.zeros(1), 1)  # nothing has to go of so little
 
 
 def warm_reading(schema: Schema, hyperparameters: Hyperparameters) -> None:

@@ -8,7 +8,7 @@ import pytest
 DRIVE = """
 import gc, sys
 from numba.core.registry import CPUDispatcher
-from coldstream import Boost, Categories, Category, Event, Id, Number, Recommender, Rules, Schema, TimePart
+from coldstream import Boost, Bounds, Categories, Category, Event, Id, Number, Recommender, Rules, Schema, TimePart
 from coldstream.config import preset
 from coldstream.runtime.live_evaluation import LiveEvaluation
 from coldstream.runtime.warming import warm_up
@@ -30,8 +30,8 @@ warm_up(schema, settled)
 before = compiled()
 assert before
 rich = sys.argv[1] == "rich"
-for spread in (1, 40):
-    recommender, evaluation = Recommender(schema, settled), LiveEvaluation()
+for spread, bounds in ((1, Bounds()), (40, Bounds()), (40, Bounds(memory="1 MiB"))):
+    recommender, evaluation = Recommender(schema, settled, bounds=bounds), LiveEvaluation()
     for n in range(60):
         recommender.put_item(f"i{n}", {"genre": ["a", f"g{n % spread}"], "shop": n % spread, "price": n} if rich else {})
     recommender.put_user("u1", {"country": "NL"} if rich else {})
@@ -55,6 +55,9 @@ for spread in (1, 40):
     recommender.learn(Event("u2", "i1"))
     recommender.learn([Event("u2", "i1"), Event("u3", "i2")])
     recommender.replay([(recommender.position + n, Event("u4", f"i{n}")) for n in range(1, 9)])
+    if bounds.memory is not None:
+        recommender.learn([Event(f"new {n}", "i1") for n in range(1000)])
+        assert recommender.memory.gone
 print(sorted(compiled() - before))
 """
 
