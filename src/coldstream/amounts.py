@@ -28,6 +28,15 @@ def bytes_of(text: object) -> int | None:
     return None if amount is None else int(amount)
 
 
+def in_mebibytes(count: int) -> str:
+    """A size that so many bytes fit into.
+
+    >>> in_mebibytes(2**20), in_mebibytes(2**20 + 1)
+    ('1 MiB', '2 MiB')
+    """
+    return f"{-(-count // 2**20)} MiB"
+
+
 def _amount(text: object, units: dict[str, int]) -> float | None:
     if not isinstance(text, str):
         return None

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coldstream.arrays import Integers
+from coldstream.arrays import Doubles, Integers
 from coldstream.events.clock import Clock
 from coldstream.features.usage import is_time_to_look, least_of
 from coldstream.least_used import least_used
@@ -122,7 +122,11 @@ def _make_room_for_items(shared: SharedModel, departed: Departed, after: Clock) 
     most, catalogue = shared.bounds.items, shared.catalogue
     if most is not None and len(catalogue) > most:
         _drop_items(shared, departed, len(catalogue) - most + most // PORTION, after)
-    while items_excess(shared) > 0 and len(catalogue):
+    while items_excess(shared) > 0:
+        if _release_unheld(shared, departed, after):
+            continue
+        if not len(catalogue):
+            return
         _drop_items(shared, departed, len(catalogue) // PORTION + 1, after)
         shared.pairs = catalogue.pairs()
 
@@ -138,6 +142,8 @@ def _drop_items(shared: SharedModel, departed: Departed, count: int, after: Cloc
 def _make_room_in_memory(shared: SharedModel, users: UserStates, departed: Departed, after: Clock) -> None:
     """Let the least useful users and values go, whichever they are, until all of it is within the budget."""
     while users.use is not None and excess(shared, users) > 0:
+        if _release_unheld(shared, departed, after):
+            continue
         values, rows = _least_useful(shared, users, after)
         if not values and not len(rows):
             return
@@ -145,21 +151,47 @@ def _make_room_in_memory(shared: SharedModel, users: UserStates, departed: Depar
         _drop_users(shared, users, departed, users.use.names(rows.tolist()), "evicted")
 
 
+def _release_unheld(shared: SharedModel, departed: Departed, after: Clock) -> bool:
+    """Let values go that items had and none has any more, a portion of all columns at most; whether there were any."""
+    unheld = shared.catalogue.unheld()
+    if not unheld:
+        return False
+    fields = np.full(len(shared.encoder.vocabulary), -1, np.int32)
+    fields[unheld] = shared.encoder.vocabulary.fields_of_all()[unheld]
+    own = sorted(set(fields[unheld].tolist()))
+    columns, _ = _least_columns(shared, own, fields, len(fields) // PORTION + 1, after)
+    values = _by_field(columns, fields)
+    shared.catalogue.forget_unheld(columns.tolist())
+    _release(shared, departed, values, "evicted")
+    return bool(values)
+
+
 def _least_useful(shared: SharedModel, users: UserStates, after: Clock) -> tuple[dict[int, list[int]], Integers]:
     """A portion of all values and users that may go, the least useful: columns by their fields, and users' rows."""
-    vocabulary, usage, evictable = shared.encoder.vocabulary, shared.usage, _evictable(shared)
+    vocabulary, evictable = shared.encoder.vocabulary, _evictable(shared)
     assert users.use is not None
-    rows = users.use.rows()
+    rows, fields = users.use.rows(), vocabulary.fields_of_all()
     count = (sum(map(vocabulary.count, evictable)) + len(rows)) // PORTION + 1
-    fields, shift = vocabulary.fields_of_all(), np.full(len(vocabulary.fields), np.nan)
-    shift[evictable] = after.events / shared.admissions.half_lives[evictable]
-    columns = least_used(usage.worth, fields, shift, count)
-    counts = usage.worth[columns] - shift[fields[columns]]
+    columns, counts = _least_columns(shared, evictable, fields, count, after)
     chosen = least_of(np.concatenate([counts, users.use.usage.counts(rows, after, users.use.half_life)]), count)
-    values = dict[int, list[int]]()
-    for column in columns[chosen[: len(columns)]].tolist():
-        values.setdefault(int(fields[column]), []).append(column)
-    return values, rows[chosen[len(columns) :]]
+    return _by_field(columns[chosen[: len(columns)]], fields), rows[chosen[len(columns) :]]
+
+
+def _least_columns(
+    shared: SharedModel, evictable: Sequence[int], fields: Integers, count: int, after: Clock
+) -> tuple[Integers, Doubles]:
+    """So many least useful columns of some fields, in order of fields, and the logarithms of how often each was used."""
+    shift = np.full(len(shared.encoder.vocabulary.fields), np.nan)
+    shift[evictable] = after.events / shared.admissions.half_lives[evictable]
+    columns = least_used(shared.usage.worth, fields, shift, count)
+    return columns, shared.usage.worth[columns] - shift[fields[columns]]
+
+
+def _by_field(columns: Integers, fields: Integers) -> dict[int, list[int]]:
+    found = dict[int, list[int]]()
+    for column in columns.tolist():
+        found.setdefault(int(fields[column]), []).append(column)
+    return found
 
 
 def _evictable(shared: SharedModel) -> list[int]:

@@ -3,12 +3,14 @@
 import math
 from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from numpy.typing import NDArray
 
+from coldstream.amounts import in_mebibytes
 from coldstream.arguments import checked_count, checked_event, checked_events, checked_items, checked_pairs
 from coldstream.arrays import frozen_values, saved_count
 from coldstream.bounds import Bounds
@@ -29,6 +31,7 @@ from coldstream.frames import events_of, is_frame, items_of, users_of
 from coldstream.garbage import collection_paused
 from coldstream.increments import is_increment
 from coldstream.learning import Elsewhere, learn_all, learn_one, learn_or_observe, learn_own, observe_all, observe_one
+from coldstream.memory import least_budget
 from coldstream.model.factorization_machine import checked_seed, resolve_hyperparameters
 from coldstream.reader import Reader, Recommendation, Size
 from coldstream.scoring.scorer import scorer_of
@@ -229,11 +232,31 @@ class Recommender(Reader):
         self._take_schema(self.check_extension(schema))
 
     def change_bounds(self, bounds: Bounds) -> None:
-        """Go on within other `bounds`; what does not fit goes now, and where several learn, at the next merge."""
+        """Go on within other `bounds`; what does not fit goes now, and where several learn, at the next merge.
+
+        A budget that what is there cannot be brought within is refused.
+        """
+        self.check_bounds(bounds)
+        self.follow_bounds(bounds)
+
+    def check_bounds(self, bounds: Bounds) -> None:
+        """Raise what `change_bounds` would raise of these `bounds`."""
         if not isinstance(bounds, Bounds):
             raise InvalidInput(f"bounds must be Bounds, got {shown(bounds)}; use Bounds(memory='2 GiB')")
+        least, memory, own = least_budget(self._shared), bounds.memory_bytes, self.bounds.memory_bytes
+        if memory is not None and memory < least and (own is None or memory < own):
+            wanted = f"memory must be at least {shown(in_mebibytes(least))} for what is here already"
+            why = "rows of features and slots of items that were taken once are filled again, and never given back"
+            error = InvalidInput(
+                f"{wanted}, got {shown(bounds.memory)}: {why}; set a larger budget, or begin in an empty store"
+            )
+            error.field = "memory"
+            raise error
+
+    def follow_bounds(self, bounds: Bounds) -> None:
+        """The same as `change_bounds` for a line of a log, which nobody can refuse any more."""
         self._shared.take_bounds(bounds, self._clock)
-        self._users.follow(bounds, self._clock)
+        self._users.follow(bounds, self._clock, partial(self._shared.user_last_learned, clock=self._clock))
         self._evict()
 
     def _take_schema(self, schema: Schema) -> None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from coldstream.arrays import Flags, Integers
+from coldstream.arrays import Flags, Integers, Longs
 from coldstream.bounds import Bounds
 from coldstream.catalogue.admitted_item import AdmittedItem, Layout
 from coldstream.catalogue.catalogue import Catalogue, Savepoint
@@ -333,6 +333,17 @@ class SharedModel:
 
         return undo
 
+    def last_learned(self, columns: Integers, clock: Clock) -> Longs:
+        """The events at which columns were learned last, as near as positions tell: not only events have positions."""
+        own: Longs = clock.events - (clock.position - self.machine.parameters.rows.touched_at[columns])
+        return own
+
+    def user_last_learned(self, user: str, clock: Clock) -> int | None:
+        """The event at which a user's id was learned last; None where ids of users are no features."""
+        field = self.encoder.id_field("user")
+        column = None if field is None else self.encoder.vocabulary.find(field, user)
+        return None if column is None else int(self.last_learned(np.array([column], np.int32), clock)[0])
+
     @property
     def _item_half_life(self) -> float:
         return self.bounds.half_life_of(self.bounds.items)
@@ -341,11 +352,11 @@ class SharedModel:
         return {field: float(self.admissions.half_lives[field]) for field in self.admissions.tracked}
 
     def _track(self, before: Mapping[int, float], clock: Clock) -> None:
-        """What became bounded counts as used now: nobody knows when it was. The rest goes on with its half-life of now."""
+        """What became bounded counts as used once, when it was learned last. The rest goes on with its half-life of now."""
         for field in self.admissions.tracked:
             listed, after = self.encoder.vocabulary.listed(field), float(self.admissions.half_lives[field])
             if field not in before:
-                self.usage.start(listed, clock, after)
+                self.usage.start_as_used(listed, self.last_learned(listed, clock), clock, after)
             elif before[field] != after:
                 self.usage.rescale(listed, clock, before[field], after)
 

@@ -224,19 +224,27 @@ class UserStates:
             self.use.note(user, clock)
 
     def note_put(self, user: str, clock: Clock) -> None:
-        """A user was put."""
+        """A user was put: who has just come by it is as useful as who has come by an event."""
         if self.use is not None:
-            (self.use.note if user in self.use else self.use.come)(user, clock)
+            self.use.note(user, clock)
 
-    def follow(self, bounds: Bounds, clock: Clock) -> None:
-        """Begin to tell how useful users are, or stop it, as bounds ask for it. Those who are there came now, as it were."""
+    def follow(self, bounds: Bounds, clock: Clock, last_learned: Callable[[str], int | None] = lambda _: None) -> None:
+        """Begin to tell how useful users are, or stop it, as bounds ask for it.
+
+        Those who are there are taken to have come once, at the event at which they were learned last, or now where nobody
+        knows.
+        """
         half_life = bounds.half_life_of(bounds.users)
         if bounds.users is None and bounds.expire_users is None and bounds.memory is None:
             self.use = None
         elif self.use is None:
             self.use = UserUse(half_life)
             for user in self._packed:
-                self.use.come(user, clock)
+                event = last_learned(user)
+                if event is None:
+                    self.use.come(user, clock)
+                else:
+                    self.use.come_as_learned(user, event, clock)
         else:
             self.use.take_half_life(half_life, clock)
 

@@ -45,6 +45,11 @@ class UserUse:
         self._rows[user] = row
         self.usage.start(np.array([row], np.int32), clock, self.half_life)
 
+    def come_as_learned(self, user: str, event: int, clock: Clock) -> None:
+        """A user was there before it mattered, and was learned of last at an event."""
+        self.come(user, clock)
+        self.usage.start_as_used(np.array([self._rows[user]], np.int32), np.array([event], np.int64), clock, self.half_life)
+
     def forget(self, user: str) -> None:
         """A user went."""
         row = self._rows.pop(user)

@@ -29,7 +29,7 @@ pytest_plugins = ["postgres_server"]
 OTHER_RULE = """
 import sys
 import coldstream.runtime.rule as rule
-rule.LEARNING_RULE = 2
+rule.LEARNING_RULE += 1
 from coldstream.cli import main
 sys.exit(main(sys.argv[1:]))
 """

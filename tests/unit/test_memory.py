@@ -1,8 +1,10 @@
 """The budget: what is known stays within it, by our own costs and in fact; and what goes follows from the log alone."""
 
 import gc
+import re
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 
@@ -254,6 +256,7 @@ def test_a_value_is_admitted_when_it_came_often_enough() -> None:
 
 GONE = """
 import gc
+import re
 from coldstream import Bounds, Event, Id, Recommender, Schema
 from coldstream.catalogue import slot_table
 from coldstream.service.process_memory import resident_bytes
@@ -340,3 +343,105 @@ def test_many_users_take_no_more_than_our_costs_say_and_not_much_less() -> None:
     assert users == 30_000
     assert grown < 1.05 * counted + 4 * 2**20, f"the process grew by {grown:,} bytes, and {counted:,} were counted"
     assert counted < 2.5 * grown, f"the process grew by {grown:,} bytes, and {counted:,} were counted"
+
+
+OWN_TAGS = Schema(user=[Id()], item=[Id(), Categories("genre")], context=[Category("device")])
+
+
+def kept(recommender: Recommender) -> None:
+    """What is known is within its budget, and who comes is known."""
+    memory = recommender.memory
+    assert memory.bound is not None
+    assert memory.used <= memory.bound + 64 * 1024
+    recommender.learn(Event("who comes", "i1", context={"device": "phone"}))
+    recommender.put_user("who is put", {})
+    assert recommender.has_user("who comes")
+    assert recommender.has_user("who is put")
+    assert "i1" not in [item for item, _ in recommender.recommend("who comes", 40)]
+
+
+def test_values_that_nobody_has_any_more_leave_room_for_a_catalogue_and_for_users() -> None:
+    recommender = small(memory="4 MiB")
+    for n in range(60):
+        names = [f"{n} {k}" for k in range(200)]
+        recommender.learn(Event(f"u{n % 10}", f"i{n % 30}", context={"tags": names}))
+    kept(recommender)
+    recommender.put_items((f"new {n}", {"genre": [f"g{n % 4}"]}) for n in range(4000))
+    assert len(recommender.items()) > 100
+    kept(recommender)
+
+
+def test_items_that_have_values_of_their_own_leave_room_for_users() -> None:
+    recommender = Recommender(OWN_TAGS, seed=4, factors=5, negatives=7, bounds=Bounds(memory="4 MiB"))
+    for n in range(30):
+        recommender.put_item(f"i{n}")
+    regulars = [Event(f"u{n % 20}", f"i{n % 30}", context={"device": "phone"}) for n in range(200)]
+    recommender.learn(regulars)
+    for first in range(0, 3000, 100):
+        recommender.put_items((f"own {n}", {"genre": [f"g{n} {k}" for k in range(5)]}) for n in range(first, first + 100))
+        recommender.learn(regulars[:20])
+    kept(recommender)
+    assert len(recommender.items()) > 200
+    assert sum(recommender.has_user(f"u{n}") for n in range(20)) == 20
+    values = recommender.inspection.count("item.genre")
+    assert values <= 5 * len(recommender.items()) + 5 * len(recommender.items()) // 100 + 20  # those of nobody went
+
+
+def test_what_is_unheld_goes_the_same_way_one_by_one_and_after_a_restart() -> None:
+    def shop(restart: bool, many: bool) -> Recommender:
+        recommender = Recommender(OWN_TAGS, seed=4, factors=5, negatives=7, bounds=Bounds(memory="2 MiB"))
+        for first in range(0, 1200, 100):
+            items = [(f"i{n}", {"genre": [f"g{n} {k}" for k in range(3)]}) for n in range(first, first + 100)]
+            events = [Event(f"u{n}", f"i{n}", context={"device": f"d{n}"}) for n in range(first, first + 100, 3)]
+            if many:
+                recommender.put_items(items)
+                recommender.replay(list(enumerate(events, recommender.position + 1)))
+            else:
+                for item, attributes in items:
+                    recommender.put_item(item, attributes)
+                for event in events:
+                    recommender.learn(event)
+            if restart:
+                recommender = Recommender.from_state(*recommender.state())
+        return recommender
+
+    expected = shop(False, False)
+    assert expected.memory.gone["items evicted"] > 0
+    assert expected.memory.gone["values evicted"] > 0
+    for restart in (False, True):
+        for many in (False, True):
+            assert bits(shop(restart, many)) == bits(expected)
+
+
+def test_a_budget_that_what_is_there_cannot_be_brought_within_is_refused(unchanged: Callable[..., str]) -> None:
+    recommender = small(memory="8 MiB")
+    recommender.learn(flood(4000))
+    message = unchanged(recommender, InvalidInput, lambda: recommender.change_bounds(Bounds(memory="1 MiB")))
+    found = re.search(r"memory must be at least '(\d+ MiB)' for what is here already, got '1 MiB'", message)
+    assert found is not None
+    recommender.change_bounds(Bounds(memory=found[1]))
+    assert len(recommender.items()) == 30
+    kept(recommender)
+    users = len(recommender.users())
+    recommender.learn(flood(500))
+    assert len(recommender.users()) > users // 2 > 50
+    recommender.change_bounds(Bounds(memory="8 MiB"))
+
+
+def test_of_what_was_there_before_a_budget_that_goes_which_was_learned_longest_ago() -> None:
+    recommender = Recommender(SCHEMA, seed=4, factors=5, negatives=7)
+    recommender.put_items((f"i{n}", {"genre": [f"g{n % 4}"]}) for n in range(30))
+    for event in flood(1500):
+        recommender.learn(event)
+        recommender.learn(Event("regular", event.item, event.time, {"device": "phone", "tags": ["new"]}))
+    used = recommender.memory.used
+    recommender.change_bounds(Bounds(memory=f"{used * 7 // 10} B"))
+    assert {"phone"} <= set(recommender.inspection.values("context.device", 10**6))
+    assert recommender.has_user("regular")
+    devices, users = set(recommender.inspection.values("context.device", 10**6)), set(recommender.users())
+    assert "d1499" in devices
+    assert "d0" not in devices
+    assert "user 1499" in users
+    assert "user 0" not in users
+    assert len(devices) > 300
+    assert len(users) > 300

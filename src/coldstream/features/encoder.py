@@ -77,6 +77,7 @@ class Encoder:
         self.admissions.follow(schema)
         number = {name: n for n, name in enumerate(self.vocabulary.fields)}
         self._context_fields = {f.name: number[f"context.{f.name}"] for f in schema.context}
+        self.item_fields = tuple(number[f"item.{f.name}"] for f in schema.item)
         self.history = HistoryFields(schema, self._context_fields)
         attributes: dict[str, dict[str, tuple[int, Attribute]]] = {
             side: {f.name: (number[f"{side}.{f.name}"], f) for f in getattr(schema, side) if isinstance(f, Attribute)}

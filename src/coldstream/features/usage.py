@@ -51,6 +51,11 @@ class Usage:
         self.worth[rows] = clock.events / half_life
         self._touch(rows, clock)
 
+    def start_as_used(self, rows: Integers, used_at: Longs, clock: Clock, half_life: float) -> None:
+        """Rows that matter from now on, and whose last use is known by its event; how often they were used is not."""
+        self.start(rows, clock, half_life)
+        self.worth[rows] = np.clip(used_at, 0, clock.events) / half_life
+
     def note(self, rows: Integers, clock: Clock, half_life: HalfLife) -> None:
         """Rows were used, each once."""
         self.make_room(int(rows.max(initial=-1)) + 1)

@@ -159,7 +159,7 @@ class Learner:
             case ValuesReleased():
                 recommender.release_values(record.columns)
             case BoundsChanged():
-                recommender.change_bounds(Bounds.from_document(record.bounds))
+                recommender.follow_bounds(Bounds.from_document(record.bounds))
             case FieldsAdded():
                 recommender.add_fields(fields_by_side(record.fields))
             case SchemaExtended():

@@ -190,14 +190,14 @@ class Partition:
             case FeaturesReleased():
                 recommender.release_named(record.names)
             case Evicted():
-                recommender.release_named(record.names)
-                for user in filter(recommender.has_user, record.users):
-                    recommender.forget_user(user)
                 for item in record.items:
                     recommender.remove_item(item)
+                recommender.release_named(record.names)  # some of them were those items' alone
+                for user in filter(recommender.has_user, record.users):
+                    recommender.forget_user(user)
             case BoundsChanged():
                 bounds = Bounds.from_document(record.bounds)
-                recommender.change_bounds(bounds if self.exchange.learners == 1 else own_bounds(bounds))
+                recommender.follow_bounds(bounds if self.exchange.learners == 1 else own_bounds(bounds))
             case FieldsAdded():
                 recommender.add_fields(fields_by_side(record.fields))
             case SchemaExtended():

@@ -1,6 +1,7 @@
 """From what survived to what was known: the newest snapshot that is whole, and every line behind it."""
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from time import perf_counter
 from types import MappingProxyType
@@ -18,6 +19,7 @@ from coldstream.errors import (
     shown,
 )
 from coldstream.features.schema import SIDES, Schema
+from coldstream.recommender import Recommender
 from coldstream.runtime.learner import Learner
 from coldstream.runtime.records import BoundsChanged, LogHeader, Merged, Record, RuleChanged, SchemaExtended, line, record_of
 from coldstream.runtime.rule import LEARNING_RULE, check_rule
@@ -226,6 +228,7 @@ def check_requested(requested: RequestedModel, learner: Learner) -> None:
     if requested.schema is not None and requested.schema != learner.declared:
         _refuse_removed(learner.declared, requested.schema)
         recommender.check_extension(requested.schema)
+    recommender.check_bounds(_wanted_bounds(requested, recommender))
 
 
 def take_up(store: Store, requested: RequestedModel, learner: Learner) -> None:
@@ -238,16 +241,24 @@ def take_up(store: Store, requested: RequestedModel, learner: Learner) -> None:
     if requested.schema is not None and requested.schema != learner.declared:
         _write(store, learner, SchemaExtended(requested.schema.document()))
         log.info("the schema was extended", extra={"position": learner.position})
-    # A log that was begun before there were bounds gets those of a new one.
-    before = Bounds() if recommender.bounds == Bounds.none() else recommender.bounds
-    bounds = before.with_(**requested.bounds)
+    bounds = _wanted_bounds(requested, recommender)
     if bounds != recommender.bounds:
+        before = Counter(recommender.memory.gone)
         _write(store, learner, BoundsChanged(bounds.document()))
+        gone = Counter(recommender.memory.gone) - before
         log.info("the bounds were changed", extra={"position": learner.position})
+        if gone:
+            log.warning("what did not fit into the new bounds had to go", extra={"gone": dict(gone)})
     recommender.check_learners(requested.learners)
     if requested.learners != learner.learners:
         _write(store, learner, Merged(requested.learners))
         log.info("others learn from here on", extra={"position": learner.position, "learners": learner.learners})
+
+
+def _wanted_bounds(requested: RequestedModel, recommender: Recommender) -> Bounds:
+    """The bounds to go on with. A log that was begun before there were any gets those of a new one."""
+    before = Bounds() if recommender.bounds == Bounds.none() else recommender.bounds
+    return before.with_(**requested.bounds)
 
 
 def _write(store: Store, learner: Learner, record: Record) -> None:

@@ -6,7 +6,8 @@ does to the parameters, in any bit, raises the number. The log says by which rul
 
 from coldstream.errors import ColdstreamError
 
-LEARNING_RULE = 1
+LEARNING_RULE = 2
+"""2: what a budget keeps for users and values, and how useful things count that were there before it."""
 
 
 class OtherRule(ColdstreamError):

@@ -400,8 +400,8 @@ def test_a_log_from_before_there_were_bounds_is_replayed_without_any_and_then_ge
     learner = recovered(store, SAME)
     assert len([field for field in learner.recommender.schema.context if field.name.startswith("field")]) == 120
     assert learner.recommender.bounds == Bounds()
-    assert learner.position == store.last() == 122
-    assert recovered(store, SAME).position == 122
+    assert learner.position == store.last() == 123  # one line for the bounds, and one for the rule, which the header has not
+    assert recovered(store, SAME).position == 123
 
 
 def test_a_log_from_before_a_hyperparameter_keeps_its_bits_under_a_preset_that_has_it(store: SqliteStore) -> None:
@@ -421,6 +421,30 @@ def test_other_bounds_are_a_line_of_the_log(store: SqliteStore) -> None:
     again = recovered(store, SAME)
     assert again.position == changed.position == len(RECORDS) + 2
     assert bits(again.recommender) == bits(changed.recommender)
+
+
+def test_a_budget_that_what_is_there_cannot_be_brought_within_is_refused_before_anything_is_written(
+    store: SqliteStore,
+) -> None:
+    crowd: list[Record] = [
+        Interaction(f"u{n}", "i1", None, {"tags": [f"{n} {k}" for k in range(90)]} if n < 120 else {}) for n in range(3000)
+    ]
+    lived(store, crowd)
+    last = store.last()
+    with pytest.raises(InvalidInput, match=r"memory must be at least '\d+ MiB' for what is here already, got '1 MiB'"):
+        recovered(store, SAME._replace(bounds={"memory": "1 MiB"}))
+    assert store.last() == last
+
+
+def test_what_had_to_go_for_other_bounds_is_said(store: SqliteStore, caplog: pytest.LogCaptureFixture) -> None:
+    lived(store, RECORDS)
+    recovered(store, SAME._replace(bounds={"users": 2}))
+    (said,) = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert said.getMessage() == "what did not fit into the new bounds had to go"
+    assert vars(said)["gone"]["users evicted"] > 0
+    caplog.clear()
+    recovered(store, SAME._replace(bounds={"users": 3}))
+    assert not [record for record in caplog.records if record.levelname == "WARNING"]
 
 
 def test_a_person_who_had_to_go_can_be_forgotten(store: SqliteStore) -> None:
