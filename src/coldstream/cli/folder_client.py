@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+from coldstream.features.fields import Categories
+from coldstream.features.schema import SIDES
 from coldstream.service.handlers import EVENT_LINE, ITEM_LINE, USER_LINE
 from coldstream.service.line_stream import LineKind, LineStream
 from coldstream.service.service import Service
@@ -32,6 +34,11 @@ class FolderClient:
         if self._service.failure is not None:
             self.close()
             raise self._service.failure
+
+    def sets(self) -> dict[str, list[str]]:
+        """By side, the fields whose values are lists."""
+        schema = self._service.recommender.schema
+        return {side: [field.name for field in getattr(schema, side) if isinstance(field, Categories)] for side in SIDES}
 
     def send(self, path: str, body: bytes) -> tuple[int, Any]:
         """The status and the answer to lines of JSON, as a service would give them."""

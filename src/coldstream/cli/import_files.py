@@ -4,30 +4,34 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from coldstream.cli.options import add_dialect, role_of
+from coldstream.cli.refusals import Refusals
 from coldstream.cli.screen import trials_bar
 from coldstream.cli.service_client import KEY, ServiceClient
 from coldstream.errors import InvalidInput, Unavailable
-from coldstream.events.readers import read_attributes, read_events
+from coldstream.events.readers import AttributeRow, EventRow, read_attributes, read_events
+from coldstream.events.row_ids import row_ids
 
 URL = "http://127.0.0.1:8000"
 TOGETHER = 5000
 """Lines in one request."""
-MOST_SHOWN = 20
-"""Refused rows that are shown."""
 AVAILABILITY = ("available_from", "available_until", "hidden")
 """Columns of items that are no attributes."""
 
 
 class Client(Protocol):
     """Whoever takes lines of JSON."""
+
+    def sets(self) -> Mapping[str, Collection[str]]:
+        """By side, the fields whose values are lists; none where that is not known."""
 
     def send(self, path: str, body: bytes, /) -> tuple[int, Any]:
         """The status and the answer to them."""
@@ -42,7 +46,7 @@ def add_to(commands: Any) -> None:
         "import",
         description="Sends files (CSV, TSV, Parquet, JSON-lines) to a running service, or writes them to a store that none "
         "runs on: items and users first, then events in the order of their time. Events have ids: what was stopped can be "
-        "started again, and nothing is learned twice.",
+        "started again, and nothing is learned twice. Where events have times, rows may be added to a file, or mended, too.",
     )
     parser.add_argument("--url", metavar="URL", help=f"of the service ({URL}); a key in ${KEY}")
     parser.add_argument("--data", type=Path, metavar="DIR", help="instead: the folder of a store that no service runs on")
@@ -57,7 +61,13 @@ def add_to(commands: Any) -> None:
         "--column", action="append", default=[], metavar="ROLE=NAME", help="what the files call user, item, …"
     )
     parser.add_argument("--ignore", action="append", default=[], metavar="NAME", help="a column that is not to be read")
-    parser.add_argument("--list", action="append", default=[], metavar="NAME", help='a column of lists, separated by "|"')
+    parser.add_argument(
+        "--list",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help='a column of lists, separated by "|" (sets of the schema)',
+    )
     add_dialect(parser)
     parser.set_defaults(run=_run)
 
@@ -66,10 +76,10 @@ def _run(args: argparse.Namespace) -> int:
     if args.events is None and args.items is None and args.users is None:
         raise InvalidInput("give at least one of --events, --items and --users")
     _check_place(args)
-    files = list(_files(args, dict(map(role_of, args.column))))  # nothing is begun for files that cannot be read
+    files = _files(args, dict(map(role_of, args.column)))  # nothing is begun for files that cannot be read
     with closing(_client(args)) as client:
-        refused = [_sent(client, *file) for file in files]
-    return 1 if any(refused) else 0
+        done = [_sent(client, file) for file in _split(files, client.sets())]
+    return 0 if all(done) else 1
 
 
 def _check_place(args: argparse.Namespace) -> None:
@@ -89,25 +99,49 @@ def _client(args: argparse.Namespace) -> Client:
 
 
 class _File(NamedTuple):
-    call: str
+    role: str
+    """event, item or user."""
     path: Path
-    records: Iterator[dict[str, Any]]
-    records_in_all: int
+    read: Callable[..., list[Any]]
+    """Reads its rows, with columns of `lists`."""
+    lists: Collection[str]
+    rows: list[Any]
 
 
-def _files(args: argparse.Namespace, columns: dict[str, str]) -> Iterator[_File]:
-    written = {"ignore": args.ignore, "lists": args.list, "separator": args.separator, "encoding": args.encoding}
-    for role, path in (("item", args.items), ("user", args.users)):
-        if path is not None:
-            known = read_attributes(path, role, columns=columns, **written)
-            yield _File(f"/{role}s", path, _puts(role, known), len(known))
-    if args.events is not None:
-        events = read_events(args.events, columns=columns, **written)
-        yield _File("/events", args.events, _events(args.events, events), len(events))
+def _files(args: argparse.Namespace, columns: dict[str, str]) -> list[_File]:
+    """The files, read: items and users first."""
+    written = {"columns": columns, "ignore": args.ignore, "separator": args.separator, "encoding": args.encoding}
+    readers: list[tuple[str, Path | None, Callable[..., list[Any]]]] = [
+        ("item", args.items, partial(read_attributes, args.items, "item", **written)),
+        ("user", args.users, partial(read_attributes, args.users, "user", **written)),
+        ("event", args.events, partial(read_events, args.events, **written)),
+    ]
+    return [_File(role, path, read, args.list, read(lists=args.list)) for role, path, read in readers if path is not None]
 
 
-def _puts(role: str, known: Mapping[str, dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    return (_put(role, *one) for one in known.items())
+def _split(files: Iterable[_File], sets: Mapping[str, Collection[str]]) -> Iterator[_File]:
+    """The files, with texts as lists in columns that are sets."""
+    for file in files:
+        names = set(sets.get("context" if file.role == "event" else file.role, ())) - set(file.lists)
+        texts = {
+            name
+            for row in file.rows
+            for name in names & _attributes(row).keys()
+            if not isinstance(_attributes(row)[name], list)
+        }
+        # Read again and not split here: a column of numbers is read as texts only where it is known to have lists.
+        yield file._replace(rows=file.read(lists=[*file.lists, *texts])) if texts else file
+
+
+def _attributes(row: EventRow | AttributeRow) -> Mapping[str, Any]:
+    return row.event.context if isinstance(row, EventRow) else row.attributes
+
+
+def _records(file: _File) -> Iterator[dict[str, Any]]:
+    """The rows as the service takes them."""
+    if file.role == "event":
+        return _events(file.path, file.rows)
+    return (_put(file.role, row.name, row.attributes) for row in file.rows)
 
 
 def _put(role: str, name: str, attributes: dict[str, Any]) -> dict[str, Any]:
@@ -115,30 +149,47 @@ def _put(role: str, name: str, attributes: dict[str, Any]) -> dict[str, Any]:
     return {"id": name, "attributes": attributes, **own}
 
 
-def _events(path: Path, events: list[tuple[Any, str | None]]) -> Iterator[dict[str, Any]]:
-    """Events as the service takes them, each under its id in the file, or one that the content of the file leads to."""
+def _events(path: Path, rows: Sequence[EventRow]) -> Iterator[dict[str, Any]]:
+    """Events, each under its id in the file, or one that its content leads to."""
     file = blake2b(path.read_bytes(), digest_size=9).hexdigest()
-    for number, (event, given) in enumerate(events):
-        own = {"user": event.user, "item": event.item, "event_id": given or f"{file}-{number}"}
+    for (_, event, given), made in zip(rows, row_ids((row.event for row in rows), file), strict=True):
+        own: dict[str, Any] = {"user": event.user, "item": event.item, "event_id": given or made}
         own |= {} if event.time is None else {"time": event.time}
         own |= {"context": dict(event.context)} if event.context else {}
         yield own | ({} if event.kind is None else {"kind": event.kind})
 
 
-def _sent(client: Client, path: str, file: Path, records: Iterable[dict[str, Any]], count: int) -> int:
-    """Send records line by line; how many were refused."""
+def _sent(client: Client, file: _File) -> bool:
+    """Send a file line by line; whether there were rows, and all were taken."""
+    if not file.rows:
+        print(f"{file.path}: there are no rows in it; give a file that has some", file=sys.stderr)
+        return False
     taken = duplicates = refused = done = 0
-    with trials_bar(str(file), count) as advance:
-        waiting = iter(records)
-        while lines := list(islice(waiting, TOGETHER)):
-            body = b"".join(json.dumps(own).encode() + b"\n" for own in lines)
-            status, answer = client.send(path, body)
-            if status != 200:
-                raise Unavailable(f"{path} is refused with {status}: {answer.get('detail', answer)}")
-            taken, duplicates = taken + answer["taken"], duplicates + answer["duplicates"]
-            for one in answer["refusals"][: max(0, MOST_SHOWN - refused)]:
-                print(f"{file}, record {done + one['line']}: {one['detail']}", file=sys.stderr)
-            refused, done = refused + answer["refused"], done + len(lines)
-            advance(0, done)
-    print(f"{file}: {taken:,} taken, {duplicates:,} were there, {refused:,} refused")
-    return refused
+    refusals, path = Refusals(), f"/{file.role}s"
+    try:
+        with trials_bar(str(file.path), len(file.rows)) as advance:
+            waiting = _records(file)
+            while lines := list(islice(waiting, TOGETHER)):
+                body = b"".join(json.dumps(own).encode() + b"\n" for own in lines)
+                status, answer = client.send(path, body)
+                if status != 200:
+                    raise Unavailable(f"{path} is refused with {status}: {answer.get('detail', answer)}")
+                taken, duplicates = taken + answer["taken"], duplicates + answer["duplicates"]
+                for one in answer["refusals"]:
+                    refusals.note(file.rows[done + one["line"] - 1].number, one["detail"])
+                refused, done = refused + answer["refused"], done + len(lines)
+                advance(0, done)
+    finally:
+        for line in refusals.told(file.path):
+            print(line, file=sys.stderr)
+    print(f"{file.path}: {taken:,} taken, {duplicates:,} were there, {refused:,} refused")
+    if refused:
+        print(f"{file.path}: {_remedy(file)}", file=sys.stderr)
+    return not refused
+
+
+def _remedy(file: _File) -> str:
+    """How to import rows that were refused, once they are mended."""
+    if file.role != "event" or all(row.given or row.event.time is not None for row in file.rows):
+        return "mend these rows and import the file again; nothing is learned twice"
+    return "its events have no time, and would all be learned again; mend these rows, and import them in a file of their own"

@@ -3,7 +3,7 @@
 from coldstream.client.async_client import AsyncClient
 from coldstream.client.background import BackgroundEvents
 from coldstream.client.client import Client
-from coldstream.client.errors import ServiceError, ServiceUnavailable
+from coldstream.client.errors import ClientClosed, ServiceError, ServiceUnavailable
 from coldstream.client.retries import Retries
 from coldstream.service.messages import NewEvent, NewItem, NewUser
 from coldstream.service.recommend_messages import RecommendRequest, RecommendResponse
@@ -12,6 +12,7 @@ __all__ = [
     "AsyncClient",
     "BackgroundEvents",
     "Client",
+    "ClientClosed",
     "NewEvent",
     "NewItem",
     "NewUser",

@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any, Self
 
 import httpx
 
 from coldstream.client import calls
-from coldstream.client.errors import ServiceUnavailable
+from coldstream.client.errors import ClientClosed, ServiceUnavailable
+from coldstream.client.process import after_fork
 from coldstream.client.requests import events_of, items_of, pieces, users_of
 from coldstream.client.retries import TRANSIENT, Retries
 from coldstream.service import messages as m
@@ -21,7 +23,8 @@ class AsyncClient:
     It is made from the `url` of the service and, where the service has keys, a `key`. An answer has `timeout` seconds to
     come; what goes over (a lost connection, 429, 503) is tried again as `retries` say. Events get an id each before they are
     first sent, so however often they are, they are learned once. With `read_your_writes` every question carries the position
-    of what this client wrote last: whichever replica answers, it knows that much. A `transport` is httpx's, for tests.
+    of what this client wrote last: whichever replica answers, it knows that much. A process that is forked has
+    connections of its own. A `transport` is httpx's, for tests, and is shared with forked processes.
     """
 
     def __init__(
@@ -35,7 +38,13 @@ class AsyncClient:
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         headers = {} if key is None else {"authorization": f"Bearer {key}"}
-        self._http = httpx.AsyncClient(base_url=url, headers=headers, timeout=timeout, transport=transport)
+        # Reading the certificates takes longer than all else, and a child that is forked has read them.
+        verify = httpx.create_ssl_context() if transport is None else True
+        self._connected = partial(
+            httpx.AsyncClient, base_url=url, headers=headers, timeout=timeout, transport=transport, verify=verify
+        )
+        self._http = self._connected()
+        after_fork(self._begin)
         self._retries = Retries() if retries is None else retries
         self._reads_own = read_your_writes
         self.position = 0
@@ -147,6 +156,8 @@ class AsyncClient:
         return answer
 
     async def _sent(self, call: calls.Call) -> calls.Reply:
+        if self._http.is_closed:
+            raise ClientClosed(f"{call.method} {call.path}: this client was closed; make another one")
         response = await self._http.request(
             call.method, call.url, content=call.body, params=call.query, headers=call.headers
         )
@@ -154,3 +165,8 @@ class AsyncClient:
 
     def _after(self, after: int | None) -> int | None:
         return self.position if after is None and self._reads_own and self.position else after
+
+    def _begin(self) -> None:
+        """Connect anew: answers to two processes on one connection would be mixed."""
+        if not self._http.is_closed:
+            self._http = self._connected()

@@ -1,17 +1,16 @@
 """Events that are sent behind a caller's back, in batches."""
 
-import time
-from collections import deque
 from collections.abc import Callable
-from threading import Condition, Thread
 from types import TracebackType
 from typing import Any, Self
 from uuid import uuid4
+from weakref import finalize
 
 import msgspec
 
 from coldstream.client.client import Client
-from coldstream.client.errors import ServiceError, ServiceUnavailable
+from coldstream.client.errors import ServiceError
+from coldstream.client.event_queue import EventQueue
 from coldstream.service.messages import MOST_RECORDS, NewEvent
 
 
@@ -21,6 +20,10 @@ class BackgroundEvents:
     What has come meanwhile goes in one call, of `batch` events at most. While the service is away, events wait, `waiting` of
     them at most; beyond that `add` raises `ServiceUnavailable`. They have ids, so none is learned twice. An event that the
     service refuses is handed to `on_refused` with the error, and the others of its batch are sent without it.
+
+    What still waits when the program ends is sent then, for ten seconds at most, whether this was closed or not. A warning
+    says how many events are given up, by the logger `coldstream.client.event_queue`. A process that is forked has a queue, a
+    thread and connections of its own, and sends nothing of its parent's.
 
     What waits is in memory: whoever must not lose events in a crash writes them to an outbox or a broker first.
     """
@@ -33,80 +36,37 @@ class BackgroundEvents:
         waiting: int = 100_000,
         on_refused: Callable[[NewEvent, ServiceError], None] | None = None,
     ) -> None:
-        self._client, self._batch, self._most = client, min(batch, MOST_RECORDS), waiting
-        self._on_refused = on_refused
-        self._waiting: deque[NewEvent] = deque()
-        self._news, self._sending, self._closing = Condition(), 0, False
-        self.learned = 0
+        self._queue = EventQueue(client, min(batch, MOST_RECORDS), waiting, on_refused)
+        self._ended = finalize(self, self._queue.end)  # the thread keeps the queue, until all of it is sent
+        self._ended.atexit = False
+
+    @property
+    def learned(self) -> int:
         """Events that the service has learned."""
-        self.refused = 0
+        return self._queue.learned
+
+    @property
+    def refused(self) -> int:
         """Events that it did not take."""
-        self._thread = Thread(target=self._run, name="coldstream-events", daemon=True)
-        self._thread.start()
+        return self._queue.refused
 
     def add(self, user: str, item: str, **more: Any) -> None:
         """Have an event of a `user` and an `item` sent; `more` is what an event has."""
         event = NewEvent(user, item, **more)
         if event.event_id is None:
             event = msgspec.structs.replace(event, event_id=uuid4().hex)
-        with self._news:
-            if self._closing:
-                raise ServiceUnavailable("this was closed; make another one for more events")
-            if len(self._waiting) >= self._most:
-                raise ServiceUnavailable(f"{self._most} events are waiting, and the service does not take them now")
-            self._waiting.append(event)
-            self._news.notify_all()
+        self._queue.put(event)
 
     def flush(self, timeout: float | None = None) -> bool:
         """Wait until all is sent that was added, `timeout` seconds at most; whether it was."""
-        with self._news:
-            return self._news.wait_for(lambda: not self._waiting and not self._sending, timeout)
+        return self._queue.wait(timeout)
 
     def close(self, timeout: float = 30.0) -> bool:
-        """Send what waits, `timeout` seconds at most; whether all was sent."""
-        sent = self.flush(timeout)
-        with self._news:
-            self._closing = True
-            self._news.notify_all()
-        self._thread.join(timeout)
-        return sent
+        """Send what waits, `timeout` seconds at most; whether all was sent. A warning says how many events were not."""
+        return self._queue.close(timeout)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
-
-    def _run(self) -> None:
-        while True:
-            with self._news:
-                self._news.wait_for(lambda: self._waiting or self._closing)
-                if self._closing:
-                    return
-                some = [self._waiting.popleft() for _ in range(min(self._batch, len(self._waiting)))]
-                self._sending = len(some)
-            try:
-                self._send(some)
-            finally:
-                with self._news:
-                    self._sending = 0
-                    self._news.notify_all()
-
-    def _send(self, events: list[NewEvent]) -> None:
-        while not self._closing:
-            try:
-                answer = self._client.learn(events)
-                self.learned += answer.learned + answer.duplicates
-                return
-            except ServiceUnavailable:
-                time.sleep(0.2)  # beyond the waits of the client's own retries
-            except ServiceError as error:
-                if len(events) > 1:
-                    half = len(events) // 2
-                    self._send(events[:half])
-                    self._send(events[half:])
-                    return
-                self.refused += 1
-                if self._on_refused is not None:
-                    self._on_refused(events[0], error)
-                return

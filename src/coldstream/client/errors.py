@@ -16,3 +16,7 @@ class ServiceError(ColdstreamError):
 
 class ServiceUnavailable(ColdstreamError):
     """No good answer came, as often as it was tried. What was written may be done or not; sent again it is done once."""
+
+
+class ClientClosed(ColdstreamError, RuntimeError):
+    """A client is asked for something after it was closed. Nothing was sent."""

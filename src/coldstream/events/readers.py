@@ -17,6 +17,25 @@ REPEATED = 0.05
 """The share of events with an item that the user had before, beyond which people are taken to choose things again."""
 
 
+class EventRow(NamedTuple):
+    """A row of a file of events."""
+
+    number: int
+    """As an editor or a spreadsheet counts it."""
+    event: Event
+    given: str | None
+    """The id that the file gives the event."""
+
+
+class AttributeRow(NamedTuple):
+    """A row of a file of users or items."""
+
+    number: int
+    """As an editor or a spreadsheet counts it."""
+    name: str
+    attributes: dict[str, Any]
+
+
 def read_stream(
     events: str | Path,
     users: str | Path | None = None,
@@ -61,7 +80,7 @@ def read_events(
     lists: Collection[str] = (),
     separator: str | None = None,
     encoding: str | None = None,
-) -> list[tuple[Event, str | None]]:
+) -> list[EventRow]:
     """The events in a file in order of time, each with its id where the file has a column `event_id`.
 
     A column `kind` is that of the events. The rest is as `read_stream` has it.
@@ -73,7 +92,8 @@ def read_events(
     ids = [None if own is None else str(own) for own in table.columns.get("event_id", [None] * len(table.numbers))]
     known = {name: column for name, column in table.columns.items() if name not in ("event_id", "recommendation_id")}
     events = _events(table._replace(columns=known), layout, None)
-    return sorted(zip(events, ids, strict=True), key=lambda one: one[0].time or 0.0)
+    rows = map(EventRow, table.numbers, events, ids)
+    return sorted(rows, key=lambda one: one.event.time or 0.0)
 
 
 def read_attributes(
@@ -85,10 +105,12 @@ def read_attributes(
     lists: Collection[str] = (),
     separator: str | None = None,
     encoding: str | None = None,
-) -> dict[str, dict[str, Any]]:
-    """What a file says of users or items, by id; the `role` is user or item, the rest as `read_stream` has it."""
+) -> list[AttributeRow]:
+    """What a file says of users or items; the `role` is user or item, the rest as `read_stream` has it."""
     layout = _Layout(_named(columns), lists, ignore, Dialect.checked(separator, encoding))
-    return _known(_tables(layout, **{role: path})[role], role, layout)
+    table = _tables(layout, **{role: path})[role]
+    known = _known(table, role, layout)
+    return [AttributeRow(number, *own) for number, own in zip(table.numbers, known.items(), strict=True)]
 
 
 def choose_again(events: Sequence[Event]) -> bool:

@@ -1,9 +1,12 @@
 """Files into a service, and out of it again."""
 
 import json
+import re
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -12,7 +15,7 @@ import pytest
 sys.path.append(str(Path(__file__).parents[1] / "service"))
 from api import SCHEMA, Api
 
-from coldstream.cli import main
+from coldstream.cli import main, service_client
 from coldstream.cli.service_client import ServiceClient
 from coldstream.errors import InvalidInput
 
@@ -33,11 +36,11 @@ i3,,2,
 def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
     served = Api(tmp_path, schema=SCHEMA + "[feedback]\nview = 0.2\npurchase = 1\n").start()
 
-    def send(client: ServiceClient, path: str, body: bytes) -> tuple[int, Any]:
-        answer = served.call("POST", path, raw=body, headers={"content-type": "application/x-ndjson"})
+    def answer(client: ServiceClient, method: str, path: str, body: bytes) -> tuple[int, Any]:
+        answer = served.call(method, path, raw=body, headers={"content-type": "application/x-ndjson"})
         return answer.status, answer.json
 
-    monkeypatch.setattr(ServiceClient, "send", send)
+    monkeypatch.setattr(ServiceClient, "answer", answer)
     yield served
     served.stop()
 
@@ -50,7 +53,7 @@ def test_there_and_back_again(api: Api, tmp_path: Path, capsys: pytest.CaptureFi
     said = capsys.readouterr()
     assert "items.csv: 3 taken, 0 were there, 0 refused" in said.out
     assert "events.csv: 3 taken, 0 were there, 1 refused" in said.out
-    assert "events.csv, record 4: kind must be one that the schema declares" in said.err
+    assert "events.csv, row 5: kind must be one that the schema declares" in said.err
     assert api.call("GET", "/items/i2").json == {"id": "i2", "attributes": {"genre": ["b"]}, "hidden": True}
     events = api.service.recommender.events
     assert main(given) == 1
@@ -143,3 +146,138 @@ def test_where_files_are_to_go_is_said_once(tmp_path: Path, capsys: pytest.Captu
         assert main([*events, *given]) == 2
         assert said in capsys.readouterr().err
     assert not (tmp_path / "d").exists()
+
+
+# Imported again
+
+
+def imported(capsys: pytest.CaptureFixture[str], path: Path, text: str, *more: str, what: str = "events") -> tuple[str, str]:
+    """What is said of a file, which is written anew."""
+    path.write_text(text)
+    main(["import", f"--{what}", str(path), *more])
+    said = capsys.readouterr()
+    return said.out.removeprefix(f"{path}: ").strip(), said.err
+
+
+def test_a_second_import_learns_only_what_is_new(api: Api, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, long = tmp_path / "events.csv", "x" * 300
+    rows = ["m1,i1,100,phone", f"{long},i1,101,phone", "m3,i3,102,tv", "m3,i3,102,tv"]
+    said, error = imported(capsys, path, "\n".join(["user,item,time,device", *rows]))
+    assert said == "3 taken, 0 were there, 1 refused"
+    assert "events.csv, row 3: user" in error
+    assert "mend these rows and import the file again; nothing is learned twice" in error
+
+    rows[1] = "m2,i1,101,phone"
+    assert imported(capsys, path, "\n".join(["user,item,time,device", *rows])) == ("1 taken, 3 were there, 0 refused", "")
+    # Other rows before and behind, a third that says the same, and a column that is no longer one of numbers
+    rows = ["m9,i1,99,7", *rows, "m3,i3,102,tv", "m1,i1,103,"]
+    assert imported(capsys, path, "\n".join(["user,item,time,device", *rows]))[0] == "3 taken, 4 were there, 0 refused"
+    other = tmp_path / "other.csv"
+    assert imported(capsys, other, "item,time,user,device\ni1,99.0,m9,7\n")[0] == "0 taken, 1 were there, 0 refused"
+
+
+def test_without_times_mended_rows_are_to_be_imported_alone(
+    api: Api, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, text = tmp_path / "events.csv", "user,item,kind\nu1,i1,\nu2,i2,no\n"
+    said, error = imported(capsys, path, text)
+    assert said == "1 taken, 0 were there, 1 refused"
+    assert "mend these rows, and import them in a file of their own" in error
+    assert imported(capsys, path, text)[0] == "0 taken, 1 were there, 1 refused"
+    assert imported(capsys, tmp_path / "other.csv", "user,item\nu1,i1\n")[0] == "1 taken, 0 were there, 0 refused"
+
+
+# What the schema declares as sets
+
+
+@pytest.mark.parametrize("place", ["service", "store"])
+def test_texts_are_split_where_the_schema_has_sets(
+    request: pytest.FixtureRequest, tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str
+) -> None:
+    (tmp_path / "new.toml").write_text(SCHEMA + 'tags = { kind = "set" }\n')
+    more = ["--data", str(tmp_path / "new"), "--schema", str(tmp_path / "new.toml")] if place == "store" else []
+    if not more:
+        request.getfixturevalue("api")
+    items = "id,genre,price\nq1,Drama|Sci-Fi,3\nq2,7,4\nq3,,5\n"
+    said, error = imported(capsys, tmp_path / "items.csv", items, *more, what="items")
+    assert (said, error) == ("3 taken, 0 were there, 0 refused", "")
+    if not more:
+        assert request.getfixturevalue("api").call("GET", "/items/q1").json["attributes"]["genre"] == ["Drama", "Sci-Fi"]
+        return
+    tagged = "user,item,time,tags\nu,q1,1,new|used\n"
+    assert imported(capsys, tmp_path / "events.csv", tagged, *more[:2])[0] == "1 taken, 0 were there, 0 refused"
+    written = tmp_path / "items.jsonl"
+    assert main(["export", "--data", str(tmp_path / "new"), "--items", str(written)]) == 0
+    genres = {one["item"]: one.get("genre") for one in map(json.loads, written.read_text().splitlines())}
+    assert genres == {"q1": ["Drama", "Sci-Fi"], "q2": ["7"], "q3": None}
+
+
+# What is said
+
+
+def test_a_bad_column_is_said_once_with_its_remedy(
+    api: Api, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ServiceClient, "sets", lambda _: {})  # the key may not read the schema
+    rows = "".join(f"q{n},a{n}|b,\n" for n in range(30)) + "q30,,cheap\nq31,,dear\n"
+    said, error = imported(capsys, tmp_path / "items.csv", "id,genre,price\n\n" + rows, what="items")
+    assert said == "0 taken, 0 were there, 32 refused"
+    first, second, remedy = error.splitlines()
+    assert first.endswith(
+        "items.csv, row 3 and 29 more: item 'q0': genre must be a list of strings, got 'a0|b'; "
+        "split the column with --list genre"
+    )
+    assert "items.csv, row 33 and 1 more: item 'q30': price must be" in second
+    assert "import the file again" in remedy
+
+
+def test_a_file_without_rows_is_said(api: Api, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (path := tmp_path / "events.csv").write_text("user,item,time\n")
+    assert main(["import", "--events", str(path)]) == 1
+    assert "events.csv: there are no rows in it" in capsys.readouterr().err
+
+
+def test_a_service_that_never_answered_is_given_up_soon(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service_client, "AT_FIRST", 0.2)
+    monkeypatch.setattr(service_client, "PAUSE", 0.01)
+    path = tmp_path / "events.csv"
+    began = time.monotonic()
+    error = imported(capsys, path, "user,item\nu,i\n", "--url", "http://127.0.0.1:9")[1]
+    assert time.monotonic() - began < 5
+    first, last = error.splitlines()
+    assert re.fullmatch(
+        r"the service at http://127.0.0.1:9 does not answer \(.*\); trying again until \d\d:\d\d:\d\d", first
+    )
+    assert last.startswith("coldstream: the service at http://127.0.0.1:9 does not answer")
+    assert last.endswith("; start it, or give its address with --url")
+
+
+def test_a_service_that_was_there_is_waited_for(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service_client, "AT_FIRST", 0.0)
+    monkeypatch.setattr(service_client, "PAUSE", 0.01)
+    answers: list[Any] = [(503, b"{}"), (200, b"{}"), *[ConnectionResetError()] * 3, (404, b"<html>")]
+
+    class Connection:
+        sock: Any = None
+
+        def __init__(self, *_: Any, **__: Any) -> None: ...
+        def close(self) -> None: ...
+        def request(self, *_: Any) -> None: ...
+        def connect(self) -> None:
+            self.sock = SimpleNamespace(settimeout=lambda _: None)
+
+        def getresponse(self) -> Any:
+            if isinstance(answer := answers.pop(0), Exception):
+                raise answer
+            return SimpleNamespace(status=answer[0], read=lambda: answer[1])
+
+    monkeypatch.setattr(service_client, "HTTPConnection", Connection)
+    client = ServiceClient("http://h", None)
+    assert client.send("/events", b"") == (200, {})
+    assert client.send("/events", b"") == (404, {"detail": "<html>"})
+    assert [line.partition("; ")[0] for line in capsys.readouterr().err.splitlines()] == [
+        "the service at http://h takes nothing (status 503)",
+        "the service at http://h does not answer (ConnectionResetError)",
+    ]
