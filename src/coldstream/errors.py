@@ -65,6 +65,10 @@ class StoreUnavailable(ColdstreamError):
     """The disk or the database server does not do its work now. Nothing is lost, and it may be tried again."""
 
 
+class StoreFull(StoreUnavailable):
+    """There is no room on the disk."""
+
+
 class StoreDamaged(ColdstreamError):
     """A log or snapshots that cannot be what was once written. Nothing was changed."""
 

@@ -16,11 +16,12 @@ from coldstream.config import Hyperparameters
 from coldstream.inspection import finished
 from coldstream.runtime import compaction, upkeep
 from coldstream.runtime import writer as module
-from coldstream.runtime.claims import FEW, Claims, claimed
+from coldstream.runtime.claims import FEW, Claims, claimed, session_digest
 from coldstream.runtime.erasure import UnclaimedValues
 from coldstream.runtime.learner import Learner
+from coldstream.runtime.leaving import Leaving
 from coldstream.runtime.limits import WriterLimits
-from coldstream.runtime.records import Interaction, ItemPut, Record, UserPut
+from coldstream.runtime.records import Interaction, ItemPut, Record, UserMerged, UserPut
 from coldstream.runtime.recovery import RequestedModel, recovered
 from coldstream.runtime.verification import verified
 from coldstream.runtime.writer import Writer
@@ -246,6 +247,36 @@ async def deleted(writer: Writer, store: Store, clock: Time) -> None:
     await until(lambda: store.cut() == writer.learner.position)
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_a_session_goes_with_its_user_though_the_line_that_says_whose_it_was_is_deleted(
+    url: str, clock: Time, known: bool
+) -> None:
+    """Where the user is known, and where nobody but the store knows any more whose the session was."""
+
+    async def work(writer: Writer) -> None:
+        await writer.write([ItemPut("i1", {}), UserPut("bob", {"country": "Malta"})])
+        mails = {"visit-1": "first@example.org", "visit-2": "second@example.org", "ann": "ann@example.org"}
+        await writer.write([Interaction(who, "i1", 0.0, {"mail": mail}) for who, mail in mails.items()])
+        await deleted(writer, store, clock)
+        for session, user in (("visit-1", "visit-2"), ("visit-2", "ann")):
+            await writer.write([UserMerged(session, user)])
+        await writer.write([Interaction("bob", "i1", 0.0, {"mail": "bob@example.org"})])
+        await deleted(writer, store, clock)
+        if not known:
+            writer.learner.recommender._users.sessions.clear()
+        await writer.forget("ann")
+        await until(lambda: not writer.erasures.pending)
+        left = {name for name in names(writer.learner) if "mail" in name}
+        assert left == {"context.mail=bob@example.org"}
+        assert {line.user for line in store.kept()} == {"bob"}
+
+    with closing(stores.opened(url)) as store:
+        during(store, limits(retain_seconds=100), work)
+    if url.startswith(SQLITE):
+        left = b"".join(path.read_bytes() for path in Path(url.removeprefix("sqlite:")).rglob("*") if path.is_file())
+        assert not any(trace in left for trace in (b"visit-1", b"visit-2", b"ann", b"first@", b"second@"))
+
+
 def column_of(writer: Writer, mail: str) -> int | None:
     found = writer.learner.recommender.inspection.columns_of("context", {"mail": mail})
     return found[0] if found else None
@@ -302,7 +333,7 @@ def test_claims_of_older_releases_protect_what_has_the_column_now() -> None:
     inspection = recommender.inspection
     malta, netherlands = (inspection.columns_of("user", {"country": name})[0] for name in ("Malta", "NL"))
     kept = [LogLine(b'{"columns":[%d]}' % malta, "bob"), LogLine(b'{"columns":[%d]}' % netherlands, "ann")]
-    unclaimed = UnclaimedValues(finished(inspection.given_in_steps()), {"ann": 9})
+    unclaimed = UnclaimedValues(finished(inspection.given_in_steps()), Leaving({"ann": 9}))
     finished(unclaimed.read_kept(inspection, kept))
     assert unclaimed.columns(inspection) == (netherlands,)
 
@@ -313,7 +344,7 @@ def test_claims_are_kept_once_and_a_value_of_many_is_everybodys() -> None:
     claims.add("ann", [3])
     claims.add("bob", [3])
     kept = claims.new()
-    assert sorted(claimed(kept), key=str) == [("ann", (3, 5), ()), ("bob", (3,), ())]
+    assert sorted(claimed(kept), key=str) == [("ann", (3, 5), (), ()), ("bob", (3,), (), ())]
     assert claims.new() == []
     more = Claims([*kept, LogLine(b'{"values":[9]}')])
     more.add("cy", [9])
@@ -321,6 +352,16 @@ def test_claims_are_kept_once_and_a_value_of_many_is_everybodys() -> None:
     assert more.new() == []
     for n in range(FEW):
         more.add(f"u{n}", [3])
-    assert (None, (3,), ()) in list(claimed(more.new()))
+    assert (None, (3,), (), ()) in list(claimed(more.new()))
     more.add("dee", [3])
     assert more.new() == []
+
+
+def test_of_sessions_those_are_kept_of_whom_anything_is() -> None:
+    claims = Claims([LogLine(b'{"values":[9]}', "visit-1")])
+    claims.add("visit-2", [3])
+    for session, user in (("visit-1", "visit-2"), ("visit-2", "ann"), ("visit-3", "ann")):
+        claims.fold(session, user)
+    found = {(claim.person, claim.sessions) for claim in claimed(claims.new()) if claim.sessions}
+    assert found == {("visit-2", (session_digest("visit-1"),)), ("ann", (session_digest("visit-2"),))}
+    assert claims.new() == []

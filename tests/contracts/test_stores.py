@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 from stores_under_test import SQLITE, appended, numbers
 
 from coldstream.errors import InvalidInput, InvalidSnapshot, StoreDamaged, StoreInUse, StoreMovedOn, StoreUnavailable
-from coldstream.storage import postgres_session, stores
+from coldstream.storage import postgres_log, postgres_session, sqlite_log, stores
 from coldstream.storage.store import Entry, LogLine, Saved, Store
 
 if TYPE_CHECKING:
@@ -172,6 +172,32 @@ def test_a_snapshot_from_before_an_erasure_is_not_taken_over(store: Store, file:
         store.save(2, file(b"knows ann"))
     assert store.snapshots() == []
     store.save(3, file(b"does not"))
+
+
+def test_lines_are_read_up_to_a_position(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    for own in (sqlite_log, postgres_log):
+        monkeypatch.setattr(own, "PAGE", 2)
+    appended(store, [LogLine(b"%d" % n, "ann" if n in (3, 4) else None) for n in range(1, 8)])
+    store.purge({"ann": 7}, 7)
+    for after, until, found in ((0, 2, [1, 2]), (0, 3, [1, 2]), (2, 4, []), (4, 7, [5, 6, 7]), (6, 9, [7]), (5, 5, [])):
+        assert [entry.position for entry in store.read(after, until)] == found
+    assert [entry.position for entry in store.read(2)] == [5, 6, 7]
+
+
+def test_a_touch_and_a_trim_change_nothing(store: Store) -> None:
+    appended(store, numbers(1, 2))
+    store.touch()
+    store.trim()
+    assert (bodies(store, 0), store.last(), store.base(), store.cut()) == ([b"1", b"2"], 2, 0, 0)
+    assert appended(store, numbers(3)) == [3]
+
+
+def test_it_is_told_whether_a_user_has_lines(store: Store) -> None:
+    appended(store, [LogLine(b"1", "zoë"), LogLine(b"2", "bob"), LogLine(b"3", "zoë"), LogLine(b"4")])
+    asked = [("zoë", 0, 1), ("zoë", 1, 2), ("zoë", 1, 3), ("zoë", 3, 4), ("bob", 0, 4), ("zo", 0, 4), ("nobody", 0, 4)]
+    assert [store.has_lines(*own) for own in asked] == [True, False, True, False, True, False, False]
+    store.purge({"zoë": 4}, 4)
+    assert not store.has_lines("zoë", 0, 4)
 
 
 # Purging

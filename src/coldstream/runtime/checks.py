@@ -1,6 +1,6 @@
 """What a line would be refused for, found out before it is written: the log holds only what can be done."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from coldstream.errors import ColdstreamError, UnknownId
@@ -30,10 +30,13 @@ class Refused(ColdstreamError):
 
 
 class Checks:
-    """The checks of records that are going to be applied one after the other, each in view of those before it."""
+    """The checks of records that are going to be applied one after the other, each in view of those before it.
 
-    def __init__(self, recommender: Recommender) -> None:
-        self._recommender = recommender
+    Whoever is `in_log` may be forgotten although nothing is known of them.
+    """
+
+    def __init__(self, recommender: Recommender, in_log: Collection[str] = ()) -> None:
+        self._recommender, self._in_log = recommender, in_log
         self._coming = _Coming({}, {}, set())
         self._gone: set[tuple[type, str]] = set()
 
@@ -68,7 +71,7 @@ class Checks:
                 gone.add((ItemRemoved, record.id))
             case UserForgotten():
                 somebody = recommender.has_user(record.id) or recommender.has_session(record.id)
-                somebody = somebody or recommender.memory.has_lost_users
+                somebody = somebody or record.id in self._in_log or recommender.memory.has_lost_users
                 if (UserForgotten, record.id) in gone or not somebody:
                     raise UnknownId(f"user {record.id!r} is not known; there is nothing to forget")
                 gone.add((UserForgotten, record.id))

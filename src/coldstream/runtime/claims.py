@@ -4,6 +4,9 @@ A value of a user's attribute or of a context is claimed by every person one of 
 deleted, the store keeps who claimed what of the values that are known, as digests of field and value: a value may lose its
 column and get another, and a column may come to stand for something else. A value that more than a few people claimed is
 everybody's from then on.
+
+A session that was folded into a user claims under its own name. Where the line that says so is deleted, the store keeps the
+session with the user, as a digest too.
 """
 
 from collections.abc import Iterable, Iterator
@@ -31,6 +34,8 @@ class Claimed(msgspec.Struct, frozen=True, omit_defaults=True):
     values: tuple[int, ...] = ()
     columns: tuple[int, ...] = ()
     """What older releases kept instead: the columns that the values had when the lines were deleted."""
+    sessions: tuple[int, ...] = ()
+    """Digests of the sessions that were folded into the person and have claims of their own."""
 
 
 _encoder, _decoder = msgspec.json.Encoder(), msgspec.json.Decoder(Claimed)
@@ -41,6 +46,11 @@ def digest(inspection: Inspection, value: FieldValue) -> int:
     field, own = inspection.field_name(value[0]).encode(), value[1].encode()
     whole = blake2b(len(field).to_bytes(4, "little") + field + own, digest_size=8, person=b"claims")
     return int.from_bytes(whole.digest(), "little")
+
+
+def session_digest(session: str) -> int:
+    """64 bits that stand for the id of a session."""
+    return int.from_bytes(blake2b(session.encode(), digest_size=8, person=b"sessions").digest(), "little")
 
 
 class Said:
@@ -81,7 +91,11 @@ class Claims:
         self._people: dict[int, set[str]] = {}
         self._everybodys: set[int] = set()
         self._new: dict[str | None, set[int]] = {}
+        self._new_sessions: dict[str, set[int]] = {}
+        self._named = set[str]()  # people of whom anything is kept
         for claim in claimed(kept):
+            if claim.person is not None:
+                self._named.add(claim.person)
             for value in claim.values:
                 self._add(claim.person, value)
 
@@ -93,11 +107,22 @@ class Claims:
             self._add(person, value)
             owner = None if value in self._everybodys else person
             self._new.setdefault(owner, set()).add(value)
+            if owner is not None:
+                self._named.add(owner)
+
+    def fold(self, session: str, user: str) -> None:
+        """A line that says that a session was folded into a user. It is kept where anything is kept of the session."""
+        if session in self._named:
+            self._new_sessions.setdefault(user, set()).add(session_digest(session))
+            self._named.add(user)
 
     def new(self) -> list[LogLine]:
         """What the store is to keep of the lines that were added."""
         found, self._new = self._new, {}
-        return [LogLine(_encoder.encode(Claimed(tuple(sorted(values)))), person) for person, values in found.items()]
+        sessions, self._new_sessions = self._new_sessions, {}
+        kept = [(person, Claimed(tuple(sorted(values)))) for person, values in found.items()]
+        kept += [(person, Claimed(sessions=tuple(sorted(own)))) for person, own in sessions.items()]
+        return [LogLine(_encoder.encode(own), person) for person, own in kept]
 
     def _add(self, person: str | None, value: int) -> None:
         people = self._people.setdefault(value, set())
@@ -114,6 +139,7 @@ class Claim(NamedTuple):
     person: str | None
     values: tuple[int, ...]
     columns: tuple[int, ...]
+    sessions: tuple[int, ...] = ()
 
 
 def claimed(kept: Iterable[LogLine]) -> Iterator[Claim]:
@@ -124,4 +150,4 @@ def claimed(kept: Iterable[LogLine]) -> Iterator[Claim]:
         except msgspec.DecodeError as error:
             message = f"what is kept of deleted lines cannot be read ({error}); restore the store from a backup"
             raise StoreDamaged(message) from error
-        yield Claim(line.user, own.values, own.columns)
+        yield Claim(line.user, own.values, own.columns, own.sessions)

@@ -12,6 +12,7 @@ from coldstream.inspection import Steps
 from coldstream.runtime.claims import Claims, Said, digest
 from coldstream.runtime.learner import Learner
 from coldstream.runtime.log_reading import Line, LogReading
+from coldstream.runtime.records import UserMerged
 from coldstream.runtime.snapshots import InStore, Snapshots
 from coldstream.storage.store import Store
 
@@ -64,13 +65,21 @@ class Compaction:
             self._begun = True
         await self._mark()
         while True:
-            self.size, self.cut = await self._in_store(self._store.size), await self._in_store(self._store.cut)
+            self.size, self.cut = await self._measured(), await self._in_store(self._store.cut)
             wanted = min(await self._wanted(learner), learner.position)
             until = min(wanted, await self._kept(learner, wanted), self.cut + MOST_AT_ONCE)
             if until <= self.cut:
                 self._tell_of_too_little_room()
                 return
             await self._delete(learner, reading, until)
+
+    async def _measured(self) -> int:
+        """The size. Before lines go, what is taken for nothing does."""
+        size = await self._in_store(self._store.size)
+        if self._disk and size > self._disk:
+            await self._in_store(self._store.trim)
+            size = await self._in_store(self._store.size)
+        return size
 
     async def _kept(self, learner: Learner, wanted: int) -> int:
         """The last line that no snapshot needs. Where many are to go that some need, new ones take the place of all."""
@@ -117,7 +126,9 @@ def _taken(learner: Learner, claims: Claims, said: Said, lines: list[Line]) -> S
     inspection = learner.recommender.inspection
     for number, (_, record) in enumerate(lines):
         own = said.values(inspection, record)
-        if own is not None:
+        if isinstance(record, UserMerged):
+            claims.fold(record.id, record.into)
+        elif own is not None:
             known = (value for value in own[1] if inspection.columns([value]))  # of others nothing is there to release
             claims.add(own[0], [digest(inspection, value) for value in known])
         if number % 50 == 49:

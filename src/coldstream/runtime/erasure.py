@@ -1,9 +1,10 @@
 """What goes with people who leave: the values that nobody else had."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from coldstream.inspection import FieldValue, Inspection, Steps
 from coldstream.runtime.claims import Said, claimed, digest
+from coldstream.runtime.leaving import Leaving
 from coldstream.runtime.records import Record
 from coldstream.storage.store import LogLine
 
@@ -14,16 +15,15 @@ STEP = 500
 class UnclaimedValues:
     """Users' and contexts' values that no line has but those of people who leave, as far as lines were read.
 
-    Each who leaves does so up to a position: whoever came back after it is somebody else. Values that were left behind by
-    people who went before are found as well.
+    Values that were left behind by people who went before are found as well.
     """
 
-    def __init__(self, values: set[FieldValue], leaving: Mapping[str, int]) -> None:
+    def __init__(self, values: set[FieldValue], leaving: Leaving) -> None:
         self._unclaimed, self._leaving, self._said = values, leaving, Said()
 
     def read_kept(self, inspection: Inspection, kept: Iterable[LogLine]) -> Steps[None]:
         """What is kept of deleted lines claims what it says."""
-        own = [claim for claim in claimed(kept) if claim.person not in self._leaving]
+        own = [claim for claim in claimed(kept) if claim.person not in self._leaving.people]
         values = {value for claim in own for value in claim.values}
         # Older releases kept columns, which are taken for what they stand for now.
         columns = {column for claim in own for column in claim.columns}
@@ -38,7 +38,7 @@ class UnclaimedValues:
     def read(self, inspection: Inspection, position: int, record: Record) -> None:
         """One more line, which claims what it says."""
         said = self._said.values(inspection, record)
-        if said is not None and position > self._leaving.get(said[0], 0):
+        if said is not None and not self._leaving.has_left(said[0], position):
             self._unclaimed.difference_update(said[1])
 
     def columns(self, inspection: Inspection) -> tuple[int, ...]:

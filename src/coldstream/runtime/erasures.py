@@ -3,11 +3,11 @@
 When a deletion is answered, its line is durable and the person is gone from what is known. What follows is found again after
 a crash, because the line that asks for it is in the log until the end:
 
-1. the log is read, to find the values that nobody else had;
+1. the log is read, to find the sessions that were folded into the person, and the values that nobody else had;
 2. a line of the log releases them, so that a replay knows what and when;
 3. new snapshots take the place of all that knew the person or the values;
 4. what is kept of the person beside the log goes, such as lists that were shown;
-5. the person's lines are purged, and the line that asked for it last.
+5. the lines of the person and of the sessions are purged, and the line that asked for it last.
 """
 
 import logging
@@ -17,6 +17,7 @@ from typing import NamedTuple, TypeAlias
 from coldstream.inspection import Steps
 from coldstream.runtime.erasure import UnclaimedValues
 from coldstream.runtime.learner import Learner
+from coldstream.runtime.leaving import Leaving
 from coldstream.runtime.log_reading import Line, LogReading
 from coldstream.runtime.records import UserForgotten, record_of
 from coldstream.runtime.snapshots import InStore, Snapshots
@@ -78,18 +79,19 @@ class Erasures:
     async def erase(self, learner: Learner, reading: LogReading, release: Callable[[], Awaitable[object]]) -> None:
         """Erase those who are pending now from everything. `release` has the writer write down what `columns` tells."""
         leaving = dict(self.pending)
-        await self._read_log(learner, reading, {user: one.position for user, one in leaving.items()})
+        found = Leaving({user: one.position for user, one in leaving.items()})
+        await self._read_log(learner, reading, found)
         try:
             await release()
         finally:
             self._unclaimed = None
         position = await self._snapshots.replace(learner)
-        users = {user: one.position for user, one in leaving.items()}
-        await self._beside(users)  # before the log forgets who it was
-        await reading.done_in_store(self._store.purge_in_steps(users, position))
+        await self._beside(found.people)  # before the log forgets who it was
+        await reading.done_in_store(self._store.purge_in_steps(found.people, position))
         # Whoever came back and left again meanwhile is still to be erased.
         self.pending = {user: one for user, one in self.pending.items() if leaving.get(user) != one}
-        log.info("people were erased from the log", extra={"count": len(leaving), "position": position})
+        facts = {"count": len(leaving), "sessions": len(found.people) - len(leaving), "position": position}
+        log.info("people were erased from the log", extra=facts)
 
     async def columns(self, learner: Learner, reading: LogReading) -> tuple[int, ...]:
         """The columns of values that nobody has but those who leave. Nothing may be learned while it is asked for."""
@@ -98,11 +100,19 @@ class Erasures:
             await reading.done(self._take(learner, lines))
         return self._unclaimed.columns(learner.recommender.inspection)
 
-    async def _read_log(self, learner: Learner, reading: LogReading, leaving: dict[str, int]) -> None:
+    async def _read_log(self, learner: Learner, reading: LogReading, leaving: Leaving) -> None:
+        """Find out who leaves, and which values with them. Backwards from here, and then what has come since."""
         inspection = learner.recommender.inspection
         values = await reading.done(inspection.given_in_steps())
+        until, cut = learner.position, await self._in_store(self._store.cut)
+        self._unclaimed = UnclaimedValues(values, leaving)
+        async for lines in reading.pages_backwards(until, cut):
+            for position, record in lines:
+                leaving.follow(position, record)
+            await reading.done(self._take(learner, lines))
+        self._read = until
         kept = await self._in_store(self._store.kept)
-        self._unclaimed, self._read = UnclaimedValues(values, leaving), 0
+        await reading.done(leaving.follow_kept(kept))
         await reading.done(self._unclaimed.read_kept(inspection, kept))
         while learner.position - self._read > NEAR:
             until = learner.position

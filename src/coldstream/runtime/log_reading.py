@@ -20,6 +20,9 @@ SHARE = 0.5
 SLICE = 0.001
 """Seconds on the event loop after which others get their turn."""
 
+LOOKED_THROUGH = 100_000
+"""Lines that the store looks through in one go."""
+
 Line = tuple[int, Record]
 
 
@@ -43,6 +46,25 @@ class LogReading:
             yield [line for line in lines if line[0] <= until]
             after = lines[-1][0]
             await self.pause(seconds * (1 / SHARE - 1))
+
+    async def pages_backwards(self, until: int, after: int) -> AsyncIterator[list[Line]]:
+        """The lines up to a position and behind another, the last first, slowly."""
+        while until > after:
+            start = max(after, until - PAGE)
+            lines, seconds = await self._in_store(partial(_page, self._store, start, until))
+            yield lines[::-1]
+            until = start
+            await self.pause(seconds * (1 / SHARE - 1))
+
+    async def has_lines(self, user: str, until: int) -> bool:
+        """Whether there are lines of a user up to a position, or anything is kept of lines that were deleted."""
+        if any(line.user == user for line in await self._in_store(self._store.kept)):
+            return True
+        for start in range(await self._in_store(self._store.cut), until, LOOKED_THROUGH):
+            if await self._in_store(partial(self._store.has_lines, user, start, min(start + LOOKED_THROUGH, until))):
+                return True
+            await self.pause(0)
+        return False
 
     async def done(self, steps: Steps[Answer]) -> Answer:
         """The answer of work that is done in steps on the event loop."""
@@ -68,8 +90,8 @@ class LogReading:
         await asyncio.sleep(seconds)
 
 
-def _page(store: Store, after: int) -> tuple[list[Line], float]:
+def _page(store: Store, after: int, until: int | None = None) -> tuple[list[Line], float]:
     """Lines, and how long it took to read them."""
     started = perf_counter()
-    lines = [(entry.position, record_of(entry)) for entry in islice(store.read(after), PAGE)]
+    lines = [(entry.position, record_of(entry)) for entry in islice(store.read(after, until), PAGE)]
     return lines, perf_counter() - started

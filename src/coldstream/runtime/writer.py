@@ -14,9 +14,17 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from time import monotonic, time
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
-from coldstream.errors import ColdstreamError, StoreDamaged, StoreInUse, StoreMovedOn, StoreUnavailable
+from coldstream.errors import (
+    ColdstreamError,
+    Interrupted,
+    StoreDamaged,
+    StoreInUse,
+    StoreMovedOn,
+    StoreUnavailable,
+    UnknownId,
+)
 from coldstream.runtime.checks import Checks, Refused, together
 from coldstream.runtime.compaction import Compaction
 from coldstream.runtime.erasures import EraseBeside, Erasures, Pending, nothing_beside
@@ -30,6 +38,7 @@ from coldstream.runtime.progress import Progress
 from coldstream.runtime.records import Merged, Record, UserForgotten, ValuesReleased, line
 from coldstream.runtime.roles import Lag, NotTheWriter, Role
 from coldstream.runtime.snapshots import NOT_NOW, Snapshots
+from coldstream.runtime.store_health import StoreHealth
 from coldstream.runtime.upkeep import Upkeep
 from coldstream.storage.store import LogLine, Saved, Store
 
@@ -42,6 +51,8 @@ TIDY_EVERY = 1.0
 """Seconds."""
 
 NOT_HERE = "this process does not write any more; send the same to the one that does"
+
+STOPPING = "the service is stopping; try again when it is back"
 
 FAILED = "the service has failed and stops; what was written may be learned when it is back"
 
@@ -60,12 +71,25 @@ class Overtaken(ColdstreamError):
     """Another process wrote to the log what cannot be learned behind what is known."""
 
 
+class Forgotten(NamedTuple):
+    """A person who is forgotten, with the sessions that were folded into them."""
+
+    position: int
+    """Of the line that says so."""
+    people: frozenset[str]
+
+
 @dataclass(slots=True, eq=False)
 class _Call:
     """Records that are taken together or not at all, and whoever waits for their positions."""
 
-    records: Sequence[Record]
+    asked: Sequence[Record]
     answer: "asyncio.Future[list[int | None]]"
+    records: Sequence[Record] = ()
+    """What is written: what was asked for, and what only the writer knows when it comes to it."""
+
+    def __post_init__(self) -> None:
+        self.records = self.asked
 
 
 class Writer:
@@ -92,19 +116,21 @@ class Writer:
         """Records that were accepted and not taken yet."""
         self.followed = False
         """Whether a follower takes the snapshots: then one is due here only if it is twice as late as it should be."""
-        self.snapshots = Snapshots(store, self._in_store, folder)
-        self.erasures = Erasures(store, self._in_store, self.snapshots, time, erase_beside)
-        self.compaction = Compaction(store, self._in_store, self.snapshots, time, limits.retain_seconds, limits.disk_bytes)
+        self.snapshots = Snapshots(store, self._in_background, folder)
+        self.erasures = Erasures(store, self._in_background, self.snapshots, time, erase_beside)
+        keeping = (time, limits.retain_seconds, limits.disk_bytes)
+        self.compaction = Compaction(store, self._in_background, self.snapshots, *keeping)
         self._store, self._limits = store, limits
         self._reading_to_the_end = LogReading(store, self._in_store, lambda: False)
-        reading = LogReading(store, self._in_store, lambda: self._stopping)
-        self._upkeep = Upkeep(self.erasures, self.compaction, reading, limits.erase_seconds, self._release)
+        self._reading = LogReading(store, self._in_background, lambda: self._stopping)
+        self._upkeep = Upkeep(self.erasures, self.compaction, self._reading, limits.erase_seconds, self._release)
         self._thread = ThreadPoolExecutor(1, "store")
         self._calls: deque[_Call] = deque()
+        self._in_log: list[str] = []  # who is to be forgotten of whom nothing is known but lines
         self._group: list[_Call] = []
         self._wake = asyncio.Event()
         self._stopping = False
-        self._behind = False
+        self._behind, self._health = False, StoreHealth()
         self._damage: StoreDamaged | None = None
         self._tidied, self._merges = monotonic(), Merges(limits)
         self._progress = progress or Progress()
@@ -116,8 +142,8 @@ class Writer:
 
     @property
     def store_works(self) -> bool:
-        """Whether the last that was asked of the store was done."""
-        return not self._behind
+        """Whether what was asked of the store was done: after a failure, whether something was written again."""
+        return self._health.works
 
     @property
     def lag(self) -> Lag:
@@ -128,27 +154,50 @@ class Writer:
 
     async def write(self, records: Sequence[Record]) -> list[int | None]:
         """Take records, all or none. When it returns, they are durable and learned; None is one the log had already."""
-        if not records:
-            return []
+        return await self._queued(records).answer if records else []
+
+    def _queued(self, records: Sequence[Record]) -> _Call:
         if self.resigned:
             raise NotTheWriter(NOT_HERE)
         if self._stopping:
-            raise Stopping("the service is stopping; try again when it is back")
+            raise Stopping(STOPPING)
         if self.waiting and self.waiting + len(records) > self._limits.pending:
             raise Overloaded(
                 f"{self.waiting} records wait to be learned, the most is {self._limits.pending}; try again later"
             )
         answer: asyncio.Future[list[int | None]] = asyncio.get_running_loop().create_future()
-        self._calls.append(_Call(records, answer))
+        self._calls.append(call := _Call(records, answer))
         self.waiting += len(records)
         self._wake.set()
-        return await answer
+        return call
 
-    async def forget(self, user: str) -> int:
-        """Forget a user; the line that says so. From the store the person is erased in the background."""
-        (position,) = await self.write([UserForgotten(user, time=time())])
+    async def forget(self, user: str) -> Forgotten:
+        """Forget a user, with the sessions. From the store they are erased in the background.
+
+        Of whom nothing is known the log may still have lines: whoever has some can be forgotten.
+        """
+        try:
+            return await self._forget(user)
+        except Refused as refused:
+            if not isinstance(refused.error, UnknownId) or user in self.erasures.pending or not await self._has_lines(user):
+                raise
+        self._in_log.append(user)
+        try:
+            return await self._forget(user)
+        finally:
+            self._in_log.remove(user)
+
+    async def _has_lines(self, user: str) -> bool:
+        try:
+            return await self._reading.has_lines(user, self.learner.position)
+        except Interrupted as error:
+            raise Stopping(STOPPING) from error
+
+    async def _forget(self, user: str) -> Forgotten:
+        call = self._queued([UserForgotten(user, time=time())])
+        position = (await call.answer)[-1]
         assert position is not None
-        return position
+        return Forgotten(position, frozenset(one.id for one in call.records if isinstance(one, UserForgotten)))
 
     async def snapshot(self) -> Saved:
         """Take a snapshot now."""
@@ -250,16 +299,28 @@ class Writer:
         """What has to be done from time to time, whether anything is written or not."""
         if monotonic() - self._tidied >= TIDY_EVERY:
             self._tidied = monotonic()
-            if not self._behind or await self._caught_up():
+            if await self._caught_up() and await self._can_write():
                 self._upkeep.begin_if_due(self.learner)
         late = 2 if self.followed else 1
         self.snapshots.begin_if_due(self.learner, late * self._limits.snapshot_lines, late * self._limits.snapshot_seconds)
+
+    async def _can_write(self) -> bool:
+        """Whether anything can be written. Nobody may write for long: then it is tried."""
+        if self._health.owes_proof:
+            try:
+                await self._in_store(self._store.touch)
+            except NOT_NOW:
+                return False
+            self._health.wrote()
+        if self._health.recovered():
+            log.info("the store works again", extra={"position": self.learner.position})
+        return True
 
     async def _merge(self) -> None:
         """Write down that those who learn merge here, and do it. Where some are lost, others take the place of all."""
         merged = Merged(self.learner.learners)
         try:
-            (position,) = await self._in_store(lambda: self._store.append([line(merged)], self.learner.position))
+            (position,) = await self._append([line(merged)])
         except (StoreUnavailable, StoreInUse) as error:
             log.warning("learners could not merge", extra={"reason": str(error)})
             return
@@ -296,7 +357,7 @@ class Writer:
             if not self._group:
                 return
             lines += [line(record) for call in self._group for record in call.records]
-            positions = await self._in_store(lambda: self._store.append(lines, self.learner.position))
+            positions = await self._append(lines)
         except StoreMovedOn as error:
             log.warning("another process wrote to the log; what it wrote is learned first", extra={"reason": str(error)})
             self._put_back()
@@ -314,7 +375,7 @@ class Writer:
 
     def _checked(self) -> list[_Call]:
         """The calls at the head of the queue that can share a commit, less those that are refused."""
-        checks, group, lines = Checks(self.learner.recommender), list[_Call](), 0
+        checks, group, lines = Checks(self.learner.recommender, self._in_log), list[_Call](), 0
         longest = min(LONGEST_GROUP, self._limits.merge_events) if self.learner.has_team else LONGEST_GROUP
         while self._calls and lines < longest:
             call = self._calls[0]
@@ -333,6 +394,8 @@ class Writer:
 
     def _put_back(self) -> None:
         """Let the calls of the group be checked once more, in view of what others wrote, before those that wait."""
+        for call in self._group:
+            call.records = call.asked
         self._calls.extendleft(reversed(self._group))
         self.waiting += sum(len(call.records) for call in self._group)
         self._group = []
@@ -342,14 +405,27 @@ class Writer:
         await self.write([ValuesReleased(())])
 
     async def _complete(self) -> None:
-        """Find out which values nobody has any more, where that is to be written: nothing is learned in between."""
+        """Find out what only the writer knows: nothing is learned in between.
+
+        Which values nobody has any more, where that is to be written; which sessions were folded into those who leave.
+        """
         call = self._group[0]
+        if isinstance(call.asked[0], UserForgotten):  # and so are the others
+            for own in self._group:
+                own.records = [one for record in own.asked for one in self._with_sessions(record)]
         if isinstance(call.records[0], ValuesReleased):
             columns = await self.erasures.columns(self.learner, self._reading_to_the_end)
             call.records = [ValuesReleased(columns)]
             if not columns:
                 _answer(call, [])
                 self._group = []
+
+    def _with_sessions(self, record: Record) -> list[Record]:
+        """A line, behind those that forget the sessions of whom it forgets: their lines are the person's."""
+        if not isinstance(record, UserForgotten):
+            return [record]
+        sessions = self.learner.recommender.sessions(record.id)
+        return [*(UserForgotten(session, time=record.time) for session in sessions), record]
 
     async def _caught_up(self) -> bool:
         """Whether what is known and the log agree.
@@ -375,7 +451,8 @@ class Writer:
         found = self.learner.replay(entries)
         self._behind = False
         self._progress.reached(self.learner.position)
-        log.info("the store works again", extra={"position": self.learner.position, "found": found})
+        if found:
+            log.info("lines were found whose end was not known", extra={"position": self.learner.position, "found": found})
         return True
 
     async def _learn(self, positions: list[int | None]) -> None:
@@ -394,10 +471,25 @@ class Writer:
                     self.erasures.pending[record.id] = Pending(position, record.time)
             _answer(call, own)
 
+    async def _append(self, lines: Sequence[LogLine]) -> list[int | None]:
+        positions = await self._in_store(lambda: self._store.append(lines, self.learner.position))
+        self._health.wrote()
+        return positions
+
+    async def _in_background(self, action: Callable[[], Answer]) -> Answer:
+        try:
+            return await self._in_store(action)
+        except NOT_NOW as error:
+            if not isinstance(error, StoreMovedOn):
+                self._health.failed_in_background()
+            raise
+
     async def _in_store(self, action: Callable[[], Answer]) -> Answer:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, action)
         except NOT_NOW as error:
+            if not isinstance(error, StoreMovedOn):
+                self._health.failed()
             self._behind = True  # whatever failed: the right to write may have been lost with it, and others may have had it
             if isinstance(error, StoreInUse) and self._tell_lost is not None:
                 self._lost = True

@@ -98,15 +98,12 @@ async def delete_item(service: Service, _: None, name: str) -> messages.Written:
 async def delete_user(service: Service, _: None, name: str) -> messages.Forgotten:
     """Forget a person: attributes, history and the own vector at once, and every line in the log before long."""
     try:
-        sessions = service.recommender.sessions(name)
-        for session in sessions:  # their lines are the person's
-            await service.writer.forget(session)
-        position = await service.writer.forget(name)
+        forgotten = await service.writer.forget(name)
     except Refused as refused:
         raise refused.error from refused
     with suppress(*TROUBLE):  # it is done when the store is back
-        await service.impressions.erase({name, *sessions})
-    return messages.Forgotten(position, service.settings.erase_minutes * 60)
+        await service.impressions.erase(forgotten.people)
+    return messages.Forgotten(forgotten.position, service.settings.erase_minutes * 60)
 
 
 async def merge_user(service: Service, given: messages.MergedSession, name: str) -> messages.Written:

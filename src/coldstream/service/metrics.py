@@ -105,7 +105,10 @@ class _State:
             "lag_seconds": ("For how long not everything was known here that there was; 0 where it is.", lag.seconds),
             "log_waiting": ("Records that were accepted and not learned yet.", current.waiting),
             "log_commits": ("Groups of records that were made durable since the start.", current.commits),
-            "store_works": ("1 when the store did what was asked last.", current.store_works),
+            "store_works": (
+                "1 when the store did what was asked; after a failure, once it has written again.",
+                current.store_works,
+            ),
             "snapshot_position": (
                 "The line of the log that the newest snapshot stands for.",
                 newest.position if newest else 0,

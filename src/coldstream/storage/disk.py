@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from coldstream.errors import StoreDamaged, StoreUnavailable
+from coldstream.errors import StoreDamaged, StoreFull, StoreUnavailable
 from coldstream.files import sync
 
 LOG = "log.sqlite"
@@ -38,7 +38,8 @@ def reported(folder: Path, file: str = LOG) -> Iterator[None]:
         if code not in _UNAVAILABLE:
             raise
         what, remedy = _UNAVAILABLE[code]
-        raise StoreUnavailable(_message(folder, f"{what.format(file=file)} ({error})", remedy)) from error
+        kind = StoreFull if code == sqlite3.SQLITE_FULL else StoreUnavailable
+        raise kind(_message(folder, f"{what.format(file=file)} ({error})", remedy)) from error
     except OSError as error:
         what = error.strerror or str(error)
         raise StoreUnavailable(_message(folder, what, "make room, or let this process use the folder")) from error

@@ -1,5 +1,6 @@
 """A log read page by page, so that nothing is held open in the database while somebody learns from it."""
 
+import math
 from collections.abc import Callable, Iterator
 
 from coldstream.errors import StoreDamaged
@@ -10,13 +11,16 @@ PAGE = 2000
 """Lines of a page."""
 
 
-def lines(page: Callable[[int, int], list[Row]], bounds: Callable[[], Bounds], after: int) -> Iterator[Entry]:
+def lines(
+    page: Callable[[int, int], list[Row]], bounds: Callable[[], Bounds], after: int, until: int | None = None
+) -> Iterator[Entry]:
     """The lines behind a position that are neither purged nor cut off, each compared with its checksum; none may be missing.
 
+    They are all, or those up to another position.
     `page` gives the first rows from one position to another, and `bounds` what holds of the log now.
     """
     begun = bounds()
-    return _lines(page, bounds, begun, max(after, begun.cut))
+    return _lines(page, bounds, begun, max(after, begun.cut), math.inf if until is None else until)
 
 
 def rows(page: Callable[[int, int], list[Row]], bounds: Bounds, after: int) -> Iterator[Row]:
@@ -36,13 +40,17 @@ def rows(page: Callable[[int, int], list[Row]], bounds: Bounds, after: int) -> I
         raise StoreDamaged(f"line {after} of the log, which is the last, is not what was written; {REMEDY}")
 
 
-def _lines(page: Callable[[int, int], list[Row]], now: Callable[[], Bounds], begun: Bounds, after: int) -> Iterator[Entry]:
-    while True:
+def _lines(
+    page: Callable[[int, int], list[Row]], now: Callable[[], Bounds], begun: Bounds, after: int, until: float
+) -> Iterator[Entry]:
+    while after < until:
         try:
             for row in rows(page, begun, after):
                 after = row.position
                 if row.body is not None:
                     yield Entry(row.position, row.body)
+                if after == until:
+                    return
         except StoreDamaged:
             cut = now().cut
             if cut <= after:

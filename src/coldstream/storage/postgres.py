@@ -36,8 +36,16 @@ class PostgresStore:
         self._end = new.bounds
         return new.positions
 
-    def read(self, after: int, /) -> Iterator[Entry]:
-        return self._view.read(after)
+    def touch(self) -> None:
+        with self._writing() as connection:
+            postgres_log.touch(connection, self.epoch)
+
+    def read(self, after: int, until: int | None = None, /) -> Iterator[Entry]:
+        return self._view.read(after, until)
+
+    def has_lines(self, user: str, after: int, until: int, /) -> bool:
+        with self._session.connection() as connection:
+            return postgres_log.has_lines(connection, user, after, until)
 
     def last(self) -> int:
         return self._view.last()
@@ -92,6 +100,9 @@ class PostgresStore:
 
     def size(self) -> int:
         return self._view.size()
+
+    def trim(self) -> None:
+        """There is nothing: what is free the server uses again."""
 
     def save(self, position: int, file: Path, /) -> Saved:
         with self._session.connection() as connection:
@@ -154,8 +165,8 @@ class PostgresView:
         with session.connection():  # an address that is of no use is refused now
             pass
 
-    def read(self, after: int, /) -> Iterator[Entry]:
-        return log_pages.lines(self._page, self._bounds, after)
+    def read(self, after: int, until: int | None = None, /) -> Iterator[Entry]:
+        return log_pages.lines(self._page, self._bounds, after, until)
 
     def last(self) -> int:
         return self._bounds().last

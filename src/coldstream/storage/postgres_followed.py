@@ -22,8 +22,8 @@ class PostgresFollowed:
         self._view = PostgresView(self._session)
         self._newest = Saved(0, 0)
 
-    def read(self, after: int, /) -> Iterator[Entry]:
-        return self._view.read(after)
+    def read(self, after: int, until: int | None = None, /) -> Iterator[Entry]:
+        return self._view.read(after, until)
 
     def last(self) -> int:
         return self._view.last()

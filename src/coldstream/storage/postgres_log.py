@@ -124,6 +124,13 @@ def append(connection: Connection, lines: Sequence[LogLine], after: int, epoch: 
     return new
 
 
+def touch(connection: Connection, epoch: int) -> None:
+    """Write what is there already."""
+    with connection.transaction():
+        hold_epoch(connection, epoch)
+        connection.execute("UPDATE coldstream_meta SET last = last")
+
+
 def hold_epoch(connection: Connection, epoch: int) -> None:
     """Let no other epoch begin, and no line be written, until the transaction ends; refuse where another has begun."""
     _check_epoch(_value(connection, "SELECT epoch FROM coldstream_meta FOR UPDATE"), epoch)
@@ -161,6 +168,12 @@ def page(connection: Connection, first: int, last: int) -> list[Row]:
         "WHERE position BETWEEN %b AND %b ORDER BY position LIMIT %b"
     )
     return [Row(*row) for row in connection.execute(query, (first, last, PAGE), binary=True)]
+
+
+def has_lines(connection: Connection, user: str, after: int, until: int) -> bool:
+    """Whether a line behind a position and up to another is a user's."""
+    query = "SELECT 1 FROM coldstream_log WHERE person = %b AND position > %b AND position <= %b LIMIT 1"
+    return connection.execute(query, (user.encode(), after, until)).fetchone() is not None
 
 
 def bounds(connection: Connection) -> Bounds:

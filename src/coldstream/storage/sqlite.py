@@ -3,17 +3,17 @@
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from time import sleep
 
-from coldstream.errors import InvalidInput, StoreDamaged, StoreUnavailable
+from coldstream.errors import InvalidInput, StoreDamaged, StoreFull, StoreUnavailable
 from coldstream.storage import log_pages, sqlite_compaction, sqlite_log
 from coldstream.storage.checksums import REMEDY, Bounds, Row
 from coldstream.storage.disk import LOG, make_folder, reported
 from coldstream.storage.folder_lock import FolderLock, noted_end
-from coldstream.storage.rows import check_knows_erased
+from coldstream.storage.rows import Numbered, check_knows_erased
 from coldstream.storage.snapshot_files import SnapshotFiles
 from coldstream.storage.store import Entry, LogLine, Saved
 
@@ -35,6 +35,7 @@ _PRAGMAS = (
     "temp_store = MEMORY",  # whom to purge is written to no file
     "cache_size = -65536",  # KiB: event ids come in any order, so their index is wanted in memory
     "wal_autocheckpoint = 4000",  # pages: one that many commits change is written back once
+    "journal_size_limit = 16777216",  # bytes, as many: where a reader was in the way it has become longer
 )
 
 
@@ -58,16 +59,34 @@ class SqliteStore:
             self._held = held.pop_all()
 
     def append(self, lines: Sequence[LogLine], after: int, /) -> list[int | None]:
-        with self.transaction():
-            if not sqlite_log.has(self._connection, self._end):
-                raise StoreDamaged(f"store {str(self._folder)!r}: log.sqlite was replaced by another log; {RESTART}")
-            new = sqlite_log.append(self._connection, lines, after)
+        self._leave_room()
+        try:
+            new = self._appended(lines, after)
+        except StoreFull:
+            if not self._shortened():
+                raise
+            new = self._appended(lines, after)
         self._end = new.bounds
         self._lock.note(new.bounds.last, new.bounds.checksum)
         return new.positions
 
-    def read(self, after: int, /) -> Iterator[Entry]:
-        return self._view.read(after)
+    def _appended(self, lines: Sequence[LogLine], after: int) -> Numbered:
+        with self.transaction():
+            if not sqlite_log.has(self._connection, self._end):
+                raise StoreDamaged(f"store {str(self._folder)!r}: log.sqlite was replaced by another log; {RESTART}")
+            return sqlite_log.append(self._connection, lines, after)
+
+    def touch(self) -> None:
+        self._leave_room()
+        with self.transaction():
+            sqlite_log.put_bounds(self._connection, sqlite_log.bounds(self._connection))
+
+    def read(self, after: int, until: int | None = None, /) -> Iterator[Entry]:
+        return self._view.read(after, until)
+
+    def has_lines(self, user: str, after: int, until: int, /) -> bool:
+        with self._reading() as connection:
+            return sqlite_log.has_lines(connection, user, after, until)
 
     def last(self) -> int:
         return self._view.last()
@@ -145,6 +164,10 @@ class SqliteStore:
     def size(self) -> int:
         return self._view.size()
 
+    def trim(self) -> None:
+        with self._reading():
+            self._emptied_at_once()
+
     def save(self, position: int, file: Path, /) -> Saved:
         self._keep_claim()
         check_knows_erased(self.base(), position)
@@ -184,7 +207,10 @@ class SqliteStore:
                 sqlite_log.migrate(self._connection)
             else:
                 sqlite_log.create(self._connection)
-        self._emptied()  # a process may have been killed after a purge, while the WAL still had what was purged
+        # A process may have been killed after a purge, while the WAL still had what was purged.
+        self._owed = True  # where there is no room for it now, it is done before anything is written
+        with suppress(StoreFull), reported(self._folder):
+            self._owed = not self._emptied()
 
     def _found_end(self) -> Bounds:
         """Where the log ends, which is not before the line that was noted last."""
@@ -192,7 +218,7 @@ class SqliteStore:
         return _check_noted(self._connection, self._folder, self._lock.noted())
 
     def _log_files(self) -> tuple[Path, ...]:
-        return self._folder / DATABASE, self._folder / f"{DATABASE}-wal"
+        return _log_files(self._folder)
 
     def _keep_claim(self) -> None:
         """Make sure that what is written is written to the folder, and by nobody else."""
@@ -217,6 +243,21 @@ class SqliteStore:
         finally:
             self._connection.execute(f"PRAGMA busy_timeout = {patience}")
 
+    def _leave_room(self) -> None:
+        """Write the WAL back as long as there is room for it: later it could be neither written back nor given back."""
+        with reported(self._folder):
+            disk = os.statvfs(self._folder)
+            if self._owed or disk.f_bavail * disk.f_frsize < 2 * _bytes(self._log_files()[1]):
+                self._shortened()
+
+    def _shortened(self) -> bool:
+        """Whether the WAL takes less room than before; on a disk that is full it may not be possible."""
+        wal = self._log_files()[1]
+        before = _bytes(wal)
+        with suppress(sqlite3.OperationalError):
+            self._owed = not self._emptied_at_once()
+        return _bytes(wal) < before
+
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
         with reported(self._folder):
@@ -237,8 +278,8 @@ class SqliteView:
         self._folder, self._connection = folder, connection
         self._snapshots = SnapshotFiles(folder / "snapshots")
 
-    def read(self, after: int, /) -> Iterator[Entry]:
-        return log_pages.lines(self._page, self._bounds, after)
+    def read(self, after: int, until: int | None = None, /) -> Iterator[Entry]:
+        return log_pages.lines(self._page, self._bounds, after, until)
 
     def last(self) -> int:
         return self._bounds().last
@@ -267,7 +308,8 @@ class SqliteView:
 
     def size(self) -> int:
         with self._connection() as connection:
-            return sqlite_compaction.size(connection) + self._snapshots.size()
+            files = sum(_bytes(path) for path in _log_files(self._folder))
+            return max(0, files - sqlite_compaction.unused(connection)) + self._snapshots.size()
 
     def snapshots(self) -> list[Saved]:
         return self._snapshots.all()
@@ -328,6 +370,17 @@ def looking(folder: Path) -> Iterator[sqlite3.Connection]:
     how = "mode=ro" if path.with_name(f"{DATABASE}-wal").exists() else "immutable=1"
     with reported(folder), closing(_connect(f"{path.as_uri()}?{how}", uri=True)) as connection:
         yield connection
+
+
+def _log_files(folder: Path) -> tuple[Path, Path]:
+    return folder / DATABASE, folder / f"{DATABASE}-wal"
+
+
+def _bytes(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 @contextmanager

@@ -58,11 +58,10 @@ def give_back(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA incremental_vacuum({PAGES})").fetchall()
 
 
-def size(connection: sqlite3.Connection) -> int:
-    """Bytes of the file that hold something."""
-    numbers = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size"))
-    pages, free, each = numbers
-    return int((pages - free) * each)
+def unused(connection: sqlite3.Connection) -> int:
+    """Bytes of the file that hold nothing, and are there for new lines."""
+    free, each = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("freelist_count", "page_size"))
+    return int(free * each)
 
 
 def kept(connection: sqlite3.Connection) -> list[LogLine]:

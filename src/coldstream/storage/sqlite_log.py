@@ -162,6 +162,12 @@ def page(connection: sqlite3.Connection, first: int, last: int) -> list[Row]:
     return [Row(*row) for row in connection.execute(query, (first, last, PAGE))]
 
 
+def has_lines(connection: sqlite3.Connection, user: str, after: int, until: int) -> bool:
+    """Whether a line behind a position and up to another is a user's. All are looked at, so that no index has names."""
+    query = "SELECT 1 FROM log WHERE position > ? AND position <= ? AND person = CAST(? AS TEXT) LIMIT 1"
+    return connection.execute(query, (after, until, user.encode())).fetchone() is not None
+
+
 def bounds(connection: sqlite3.Connection) -> Bounds:
     """Where a replay may begin, and where the log ends."""
     rows = connection.execute("SELECT base, last, checksum, cut, seal FROM meta").fetchall()

@@ -67,11 +67,19 @@ class Store(Protocol):
         nothing is written and `StoreMovedOn` is raised: `read` tells what is new.
         """
 
-    def read(self, after: int, /) -> Iterator[Entry]:
+    def touch(self) -> None:
+        """Write what is there already; raises what `append` would where nothing can be written."""
+
+    def read(self, after: int, until: int | None = None, /) -> Iterator[Entry]:
         """The lines behind a position, in order, those that were there when it began and are not purged meanwhile.
+
+        All of them, or those up to another position.
 
         Raises `StoreDamaged` at the first that is missing, or is not what was written.
         """
+
+    def has_lines(self, user: str, after: int, until: int, /) -> bool:
+        """Whether any of the lines behind a position and up to another is a user's. It may look at all of them."""
 
     def last(self) -> int:
         """The last position that was ever given out, purged or not; 0 in an empty log."""
@@ -118,7 +126,10 @@ class Store(Protocol):
         """Positions at which the log ended, by position, each with the time of which it was said."""
 
     def size(self) -> int:
-        """About how many bytes log and snapshots take, without what is free to be used again."""
+        """About how many bytes log and snapshots take, with a WAL, without what is free for new lines."""
+
+    def trim(self) -> None:
+        """Give back to the disk what is taken for nothing, as far as nobody reads it now."""
 
     def save(self, position: int, file: Path, /) -> Saved:
         """Take over a finished snapshot file; the file itself is gone afterwards. It is durable and whole, or not there.

@@ -11,8 +11,10 @@ from coldstream.storage.store import Entry, LogLine, Saved
 class View(Protocol):
     """What a `Store` tells, with the same meaning. The writer goes on: `base` and `last` may rise between calls."""
 
-    def read(self, after: int, /) -> Iterator[Entry]:
+    def read(self, after: int, until: int | None = None, /) -> Iterator[Entry]:
         """The lines behind a position, in order, those that were there when it began and are not purged meanwhile.
+
+        All of them, or those up to another position.
 
         Raises `StoreDamaged` at the first that is missing, or is not what was written.
         """
@@ -39,7 +41,7 @@ class View(Protocol):
         """Positions at which the log ended, by position, each with the time of which it was said."""
 
     def size(self) -> int:
-        """About how many bytes log and snapshots take, without what is free to be used again."""
+        """About how many bytes log and snapshots take, with a WAL, without what is free for new lines."""
 
     def snapshots(self) -> list[Saved]:
         """The snapshots there are, the newest first."""

@@ -20,6 +20,7 @@ class Log:
     def __init__(self, *, marks: list[tuple[int, float]] | None = None, size: int = 0, cut: int = 0, kept: int = 0) -> None:
         self.now = BEGUN
         self.own_marks, self.own_size, self.own_cut, self.oldest = marks or [], size, cut, kept
+        self.spare = 0
         self.done: list[str] = []
         self.deleted: list[int] = []
 
@@ -31,6 +32,11 @@ class Log:
 
     def size(self) -> int:
         return self.own_size
+
+    def trim(self) -> None:
+        self.done.append("trimmed")
+        self.own_size -= self.spare
+        self.spare = 0
 
     def cut(self) -> int:
         return self.own_cut
@@ -133,6 +139,21 @@ def test_no_more_goes_than_is_learned() -> None:
     log = Log(marks=[(990, BEGUN - 100.0)], kept=2000)
     compacted(log, retain=50.0, position=700)
     assert log.deleted == [700]
+
+
+@pytest.mark.parametrize(("size", "trimmed"), [(900, False), (1000, False), (1001, True)])
+def test_what_is_taken_for_nothing_goes_before_lines_do(size: int, trimmed: bool) -> None:
+    log = Log(size=size, kept=1000)
+    log.spare = 200
+    own = compacted(log, disk=1000)
+    assert ("trimmed" in log.done, log.deleted) == (trimmed, [])
+    assert own.size == size - 200 * trimmed
+
+
+def test_where_there_is_no_bound_nothing_is_trimmed() -> None:
+    log = Log(size=1000)
+    compacted(log)
+    assert "trimmed" not in log.done
 
 
 def test_too_little_room_is_said_once_each_time(caplog: pytest.LogCaptureFixture) -> None:

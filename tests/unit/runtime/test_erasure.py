@@ -301,8 +301,8 @@ def test_a_deletion_is_answered_before_the_log_is_read(store: Full, folder: Path
     async def work(writer: Writer) -> None:
         await writer.write([*ITEMS, *ANN, *BOB])
         reads, read = list[int](), store.read
-        store.read = lambda after: (reads.append(after), read(after))[1]  # type: ignore[method-assign]
-        position = await writer.forget("ann")
+        store.read = lambda *given: (reads.append(given[0]), read(*given))[1]  # type: ignore[method-assign]
+        position = (await writer.forget("ann")).position
         assert (reads, store.snapshots()) == ([], [])
         assert not writer.learner.recommender.has_user("ann")
         assert writer.erasures.pending["ann"].position == position == store.last()
@@ -338,17 +338,17 @@ def test_what_is_said_while_the_log_is_read_counts(store: Full, folder: Path, mo
 
     async def work(writer: Writer) -> None:
         await writer.write([*ITEMS, *ANN, *BOB, *(Interaction(f"u{n}", "i1", 0.0) for n in range(30))])
-        pages, said = writer._upkeep._reading.pages, False
+        pages, said = writer._upkeep._reading.pages_backwards, False
 
-        async def slowly(after: int, until: int) -> Any:
+        async def slowly(until: int, after: int) -> Any:
             nonlocal said
-            async for lines in pages(after, until):
+            async for lines in pages(until, after):
                 if lines[0][0] > 20 and not said:
                     said = True
                     await writer.write([UserPut("cy", {"country": "Liechtenstein"})])
                 yield lines
 
-        writer._upkeep._reading.pages = slowly  # type: ignore[method-assign]
+        writer._upkeep._reading.pages_backwards = slowly  # type: ignore[method-assign]
         await forget(writer, "ann")
         assert said
         assert "user.country=Liechtenstein" in features(writer.learner)
@@ -369,18 +369,18 @@ def test_a_column_that_went_to_another_while_the_log_was_read_is_not_released(
         writer = Writer(store, recovered(store, requested), NEVER, folder)
         await writer.start(lambda: None)
         await writer.write([*ITEMS, *ANN, *BOB, *(Interaction(f"u{n}", "i1", 0.0) for n in range(30))])
-        pages, said = writer._upkeep._reading.pages, False
+        pages, said = writer._upkeep._reading.pages_backwards, False
 
-        async def slowly(after: int, until: int) -> Any:
+        async def slowly(until: int, after: int) -> Any:
             nonlocal said
-            async for lines in pages(after, until):
+            async for lines in pages(until, after):
                 if lines[0][0] > 20 and not said:
                     said = True
                     await writer.write([Interaction("bob", "i1", 0.0, {"undeclared": f"v{n}"}) for n in range(2)])
                     await writer.write([ItemPut(f"new{n}", {}) for n in range(9)])
                 yield lines
 
-        writer._upkeep._reading.pages = slowly  # type: ignore[method-assign]
+        writer._upkeep._reading.pages_backwards = slowly  # type: ignore[method-assign]
         await forget(writer, "ann")
         assert said
         assert "context.undeclared=ann's own" not in features(writer.learner)

@@ -250,6 +250,54 @@ def test_a_store_that_works_again_is_noticed_without_being_asked(store: Faulty, 
     during(store, work)
 
 
+def test_a_store_that_can_only_be_read_is_not_said_to_work(
+    store: Faulty, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "TIDY_EVERY", 0.01)
+    tried = 0
+
+    def touch() -> None:
+        nonlocal tried
+        tried += 1
+        if tried < 5:
+            raise StoreUnavailable("no room")
+        SqliteStore.touch(store)
+
+    async def work(writer: Writer) -> None:
+        store.before = 1
+        store.touch = touch  # type: ignore[method-assign]
+        with caplog.at_level("INFO"), pytest.raises(StoreUnavailable):
+            await writer.write([Interaction("a", "i")])
+        while tried < 4:
+            assert not writer.store_works
+            await asyncio.sleep(0.001)
+        assert "works again" not in caplog.text
+        with caplog.at_level("INFO"):
+            while not writer.store_works:
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.05)
+        assert tried == 5
+        assert caplog.text.count("works again") == 1
+
+    during(store, work)
+
+
+@pytest.mark.usefixtures("soon")
+def test_an_erasure_that_fails_again_and_again_does_not_have_the_store_flap(store: Faulty) -> None:
+    async def work(writer: Writer) -> None:
+        await writer.write([UserPut("ann", {}), *events(5)])
+        store.saving = 5
+        await writer.forget("ann")
+        seen = set()
+        while store.saving:
+            if store.saving < 5:
+                seen.add(writer.store_works)
+            await asyncio.sleep(0.001)
+        assert seen == {False}
+
+    during(store, work)
+
+
 def test_more_than_can_wait_is_refused(store: Faulty) -> None:
     async def work(writer: Writer) -> None:
         store.gate = threading.Event()
@@ -446,7 +494,7 @@ def test_a_person_who_is_forgotten_leaves_no_trace_in_the_folder(store: Faulty) 
         await writer.write([Interaction("Ann-Marie", "i1", 0.0, {"via": "postcard"}, "ann-event")])
         await writer.snapshot()
         assert b"Ann-Marie" in everything_in(store.folder)
-        assert await writer.forget("Ann-Marie") == 14
+        assert await writer.forget("Ann-Marie") == (14, {"Ann-Marie"})
         assert not writer.learner.recommender.has_user("Ann-Marie")
         await erased(writer)
         await writer.write(events(3))
@@ -521,7 +569,7 @@ def test_people_forgotten_together_share_two_snapshots(store: Faulty) -> None:
         await asyncio.sleep(0)
         store.gate.set()
         await blocker
-        assert await asyncio.gather(*leaving) == [23, 24, 25, 26, 27]
+        assert [own.position for own in await asyncio.gather(*leaving)] == [23, 24, 25, 26, 27]
         await erased(writer)
         assert [saved.number for saved in store.snapshots()] == [2, 1]
 

@@ -44,15 +44,14 @@ def test_all_that_uses_a_store_is_ended_before_it_is_given_back() -> None:
 def test_whoever_waits_for_a_merge_has_its_turn_before_more_is_learned() -> None:
     order: list[str] = []
 
-    async def in_store(action: Callable[[], Any]) -> Any:
-        return action()
+    async def append(_: object) -> list[int]:
+        return [8]
 
     async def run() -> None:
         loop = asyncio.get_running_loop()
         writer = SimpleNamespace(
             learner=SimpleNamespace(learners=2, position=7, apply=lambda *_: order.append("merged")),
-            _in_store=in_store,
-            _store=SimpleNamespace(append=lambda *_: [8]),
+            _append=append,
             _merges=SimpleNamespace(note=lambda: None),
             _progress=SimpleNamespace(reached=lambda _: loop.call_soon(order.append, "answered")),
         )

@@ -10,12 +10,14 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pytest
 
-from coldstream.errors import InvalidInput, StoreDamaged, StoreInUse, StoreUnavailable
+from coldstream.errors import InvalidInput, StoreDamaged, StoreFull, StoreInUse, StoreUnavailable
 from coldstream.storage import stores
+from coldstream.storage.disk import reported
 from coldstream.storage.sqlite import SqliteStore, inspected
 from coldstream.storage.store import Entry, LogLine
 
@@ -359,3 +361,111 @@ def test_looking_where_there_is_no_folder_makes_none(folder: Path) -> None:
 def test_threads_may_take_turns(store: SqliteStore) -> None:
     with ThreadPoolExecutor(1) as thread:
         assert thread.submit(store.append, [LogLine(b"1")], 0).result() == [1]
+
+
+# Room on the disk
+
+
+def on_disk(folder: Path) -> int:
+    return sum((folder / name).stat().st_size for name in ("log.sqlite", "log.sqlite-wal"))
+
+
+def wal(folder: Path) -> int:
+    return (folder / "log.sqlite-wal").stat().st_size
+
+
+def no_room() -> sqlite3.OperationalError:
+    error = sqlite3.OperationalError("database or disk is full")
+    error.sqlite_errorcode = sqlite3.SQLITE_FULL
+    return error
+
+
+def test_the_size_counts_the_wal_and_trimming_gives_it_back(store: SqliteStore, folder: Path, tmp_path: Path) -> None:
+    for _ in range(10):
+        appended(store, [LogLine(random.randbytes(1000)) for _ in range(100)])
+    assert wal(folder) > 1_000_000
+    (tmp_path / "made").write_bytes(bytes(5000))
+    store.save(1000, tmp_path / "made")
+    assert store.size() == on_disk(folder) + 5000 == inspected(folder).size()
+    store.trim()
+    assert wal(folder) == 0
+    assert store.size() == on_disk(folder) + 5000 < 1_500_000
+    assert len(list(store.read(0))) == 1000
+
+
+def test_what_is_free_for_new_lines_is_not_counted(store: SqliteStore, folder: Path) -> None:
+    appended(store, [LogLine(random.randbytes(10_000), "ann") for _ in range(100)])
+    full = store.size()
+    store.purge({"ann": 100}, 100)
+    assert on_disk(folder) > 900_000 > store.size()
+    assert full > 1_000_000
+
+
+def test_the_wal_is_written_back_as_long_as_there_is_room_for_it(store: SqliteStore, folder: Path) -> None:
+    appended(store, [LogLine(random.randbytes(1000)) for _ in range(1000)])
+    before = wal(folder)
+    real = os.statvfs(folder)
+
+    def free(count: int) -> os.statvfs_result:
+        return os.statvfs_result((1, 1, *real[2:4], count, *real[5:]))
+
+    with patch.object(os, "statvfs", lambda _: free(2 * before)):
+        appended(store, [LogLine(b"1")])
+        assert wal(folder) >= before
+    with patch.object(os, "statvfs", lambda _: free(2 * before - 1)):
+        appended(store, [LogLine(b"2")])
+        assert 0 < wal(folder) < 50_000
+        store.touch()
+        assert wal(folder) > 0
+    assert [entry.body for entry in store.read(1000)] == [b"1", b"2"]
+
+
+@pytest.mark.parametrize("can_be_shortened", [True, False])
+def test_where_the_disk_is_full_the_wal_is_given_back_and_it_is_tried_once_more(
+    store: SqliteStore, folder: Path, can_be_shortened: bool
+) -> None:
+    appended(store, [LogLine(random.randbytes(1000)) for _ in range(100)])
+    tries, append = 0, store._appended
+
+    def full_at_first(lines: list[LogLine], after: int) -> Any:
+        nonlocal tries
+        tries += 1
+        if tries == 1:
+            with reported(folder):
+                raise no_room()
+        return append(lines, after)
+
+    def stuck() -> bool:
+        raise no_room()
+
+    store._appended = full_at_first  # type: ignore[method-assign, assignment]
+    if not can_be_shortened:
+        store._emptied = stuck  # type: ignore[method-assign]
+        with pytest.raises(StoreFull, match="the disk is full"):
+            appended(store, [LogLine(b"1")])
+    else:
+        assert appended(store, [LogLine(b"1")]) == [101]
+    assert tries == 1 + can_be_shortened
+
+
+def test_a_start_on_a_full_disk_reads_and_writes_the_wal_back_when_there_is_room(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = 0
+    emptied = SqliteStore._emptied
+
+    def full_at_first(store: SqliteStore) -> bool:
+        nonlocal tried
+        tried += 1
+        if tried < 3:
+            raise no_room()
+        return emptied(store)
+
+    with closing(SqliteStore(folder)) as store:
+        appended(store, [LogLine(b"1")])
+    monkeypatch.setattr(SqliteStore, "_emptied", full_at_first)
+    with closing(SqliteStore(folder)) as store:
+        assert list(store.read(0)) == [Entry(1, b"1")]
+        for n in (2, 3, 4):
+            assert appended(store, [LogLine(b"%d" % n)]) == [n]
+        assert tried == 3
