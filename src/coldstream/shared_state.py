@@ -111,10 +111,10 @@ def _check_item_columns(encoder: Encoder, field: NDArray[Any], own: Mapping[str,
     """Refuse items that have columns which stand for nothing, or for something of another field."""
     id_field = encoder.id_field("item")
     categories, numbers = encoder.item_layout()
-    known = own["number_column"] >= 0
+    known, of_numbers = own["number_column"] >= 0, np.array(numbers, np.int32)
     sound = id_field is None or bool((field[own["id_column"]] == id_field).all())
     sound = sound and bool(np.isin(field[own["combination_column"]], categories).all())
-    if not sound or not np.array_equal(field[own["number_column"]][known], np.array(numbers, np.int32)[known]):
+    if not sound or not np.array_equal(field[own["number_column"][known]], of_numbers[known]):
         raise ValueError("an item has a column that is not of its field")
 
 

@@ -61,8 +61,8 @@ def test_a_flood_of_what_is_new_stays_within_bounds_and_survives_a_restart(home:
             used = memory(client)["memory"]
             assert used["used"] <= used["bound"] == BUDGET
         after, facts = slowest(client), memory(client)
-        assert facts["memory"]["gone"]["users evicted"] > 500
-        assert facts["memory"]["gone"]["values evicted"] > 100
+        assert facts["memory"]["gone"]["users evicted"] > 100
+        assert facts["memory"]["gone"]["values evicted"] > 10_000
         assert facts["memory"]["gone"]["items evicted"] > 1000
         assert facts["memory"]["refused"]["many"] > 10_000
         assert facts["memory"]["refused"]["fields"] > 10_000
@@ -70,6 +70,8 @@ def test_a_flood_of_what_is_new_stays_within_bounds_and_survives_a_restart(home:
         assert facts["process_bytes"] - process < BUDGET + 64 * 2**20  # the log's cache and what requests need besides
         assert after < 4 * before + 0.01, f"a request took {before * 1000:.1f} ms before and {after * 1000:.1f} ms after"
         assert {one["item"] for one in client.done("POST", "/recommend", {"user": "u1", "n": 300})["items"]} >= {"i1", "i2"}
+        for n in range(5):  # whoever comes again and again has not gone for those who came once
+            assert client.done("GET", f"/users/u{n}")["id"] == f"u{n}"
         assert b'coldstream_refused{reason="many"}' in client.done("GET", "/metrics")
         client.done("DELETE", "/users/attacker%200")
         last = memory(client)

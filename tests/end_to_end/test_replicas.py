@@ -19,6 +19,7 @@ from served import PATIENCE, POSTGRES, SCHEMA, Client, Gone, Home, Served, homes
 from twin import check_bits
 
 from coldstream.cli.service_client import ServiceClient
+from coldstream.runtime.rule import LEARNING_RULE
 from replicas import Cluster, check_log, role_of, shopping
 
 if TYPE_CHECKING:
@@ -213,7 +214,8 @@ def test_a_replica_that_learns_by_another_rule_is_refused_and_may_take_over_alon
     command = [sys.executable, "-c", OTHER_RULE, *map(str, flags)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 2
-    assert "the log is learned by rule 1, and this release learns by rule 2" in done.stderr
+    own, other = LEARNING_RULE, LEARNING_RULE + 1
+    assert f"the log is learned by rule {own}, and this release learns by rule {other}" in done.stderr
     assert "Traceback" not in done.stderr
     assert first.terminate() == 0
     with ExitStack() as stack:
@@ -224,7 +226,7 @@ def test_a_replica_that_learns_by_another_rule_is_refused_and_may_take_over_alon
         old = home.serve()
         cluster.replicas.append(old)
         assert old.ended() == 2
-        assert "the log is learned by rule 2, and this release learns by rule 1" in old.said()
+        assert f"the log is learned by rule {other}, and this release learns by rule {own}" in old.said()
         renewed.terminate()
         renewed.communicate(timeout=PATIENCE)
 

@@ -92,6 +92,12 @@ def test_saving_changes_nothing_and_is_repeatable(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["a", "b"]
 
 
+def test_an_empty_recommender_survives_where_no_feature_has_a_column(tmp_path: Path) -> None:
+    own = Recommender(Schema(item=[Number("price", low=0, high=9)]), preset="paper")
+    own.save(tmp_path / "snapshot")
+    assert bits(Recommender.load(tmp_path / "snapshot")) == bits(own)
+
+
 def test_an_empty_recommender_survives(tmp_path: Path) -> None:
     Recommender(SCHEMA).save(tmp_path / "empty")
     assert Recommender.load(tmp_path / "empty").recommend("u") == []

@@ -153,7 +153,9 @@ def test_what_a_start_leaves_is_not_looked_through_again(monkeypatch: pytest.Mon
         monkeypatch.setattr(gc, name, lambda *given, name=name: done.append((name, given)))
     module._leave_garbage_for_later()
     assert [name for name, _ in done] == ["collect", "freeze", "set_threshold"]  # type: ignore[misc]
-    assert all(own > usual for own, usual in zip(cast(Any, done[2])[1], (700, 10, 10), strict=True))
+    new, _, stayed = cast(Any, done[2])[1]
+    assert 700 < new <= 10_000  # seldom, and not so many that others wait for it
+    assert stayed >= 10_000
 
 
 def test_snapshots_are_made_beside_the_log_or_in_the_stores_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
