@@ -3,9 +3,11 @@
 import math
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coldstream import least_used as module
 from coldstream.least_used import least_used
 
 SHIFTS = [0.0, 1.0, math.nan, 0.25]
@@ -36,6 +38,35 @@ def test_it_does_not_matter_in_which_order_many_rows_stand(seed: int, count: int
     for own in (worth, np.sort(worth), np.sort(worth)[::-1].copy()):
         found = least_used(own, group, np.array(SHIFTS), count)
         assert found.tolist() == by_definition(own.tolist(), group.tolist(), count)
+
+
+@given(ROWS, st.integers(0, 70), st.integers(1, 20), st.integers(1, 3))
+def test_which_rows_are_found_does_not_depend_on_a_sample(
+    rows: list[tuple[float, int]], count: int, sample: int, spare: int
+) -> None:
+    worth, group = [own for own, _ in rows], [own for _, own in rows]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "SAMPLE", sample)
+        patch.setattr(module, "SPARE", spare)
+        found = least_used(np.array(worth, np.float64), np.array(group, np.int32), np.array(SHIFTS), count)
+    assert found.tolist() == by_definition(worth, group, count)
+
+
+@pytest.mark.parametrize("seen", [5.0, -5.0])
+def test_a_sample_that_misleads_costs_time_and_nothing_else(seen: float) -> None:
+    """Rows that the sample sees are all worth much more, or much less, than the others."""
+    count, step = 300, 3
+    worth, group = np.zeros(step * module.SAMPLE), np.zeros(step * module.SAMPLE, np.int32)
+    worth[:] = np.arange(len(worth)) % 7
+    worth[::step] += seen
+    found = least_used(worth, group, np.zeros(1), count)
+    assert found.tolist() == np.sort(np.lexsort((np.arange(len(worth)), worth))[:count]).tolist()
+
+
+def test_few_of_many_rows_are_looked_at_closely() -> None:
+    worth, group = np.random.default_rng(1).random(100_000), np.zeros(100_000, np.int32)
+    mark = module._mark(worth, group, np.zeros(1), 400)
+    assert 400 <= (worth <= mark).sum() <= 2000
 
 
 def test_rows_that_only_one_of_the_arrays_has_are_passed_over() -> None:
