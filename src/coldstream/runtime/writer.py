@@ -6,15 +6,12 @@ of its own, where a commit waits for the disk while the loop goes on answering.
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from time import monotonic, time
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from coldstream.errors import (
     ColdstreamError,
@@ -25,7 +22,7 @@ from coldstream.errors import (
     StoreUnavailable,
     UnknownId,
 )
-from coldstream.runtime.checks import Checks, Refused, together
+from coldstream.runtime.checks import Checks, Refused
 from coldstream.runtime.compaction import Compaction
 from coldstream.runtime.erasures import EraseBeside, Erasures, Pending, nothing_beside
 from coldstream.runtime.learner import Learner
@@ -38,8 +35,9 @@ from coldstream.runtime.progress import Progress
 from coldstream.runtime.records import Merged, Record, UserForgotten, ValuesReleased, line
 from coldstream.runtime.roles import Lag, NotTheWriter, Role
 from coldstream.runtime.snapshots import NOT_NOW, Snapshots
-from coldstream.runtime.store_health import StoreHealth
+from coldstream.runtime.store_thread import StoreThread
 from coldstream.runtime.upkeep import Upkeep
+from coldstream.runtime.write_queue import Call, WriteQueue
 from coldstream.storage.store import LogLine, Saved, Store
 
 log = logging.getLogger(__name__)
@@ -56,12 +54,6 @@ STOPPING = "the service is stopping; try again when it is back"
 
 FAILED = "the service has failed and stops; what was written may be learned when it is back"
 
-Answer = TypeVar("Answer")
-
-
-class Overloaded(ColdstreamError):
-    """More is waiting to be learned than can be promised."""
-
 
 class Stopping(ColdstreamError):
     """The service is going down and takes nothing more."""
@@ -77,19 +69,6 @@ class Forgotten(NamedTuple):
     position: int
     """Of the line that says so."""
     people: frozenset[str]
-
-
-@dataclass(slots=True, eq=False)
-class _Call:
-    """Records that are taken together or not at all, and whoever waits for their positions."""
-
-    asked: Sequence[Record]
-    answer: "asyncio.Future[list[int | None]]"
-    records: Sequence[Record] = ()
-    """What is written: what was asked for, and what only the writer knows when it comes to it."""
-
-    def __post_init__(self) -> None:
-        self.records = self.asked
 
 
 class Writer:
@@ -112,38 +91,39 @@ class Writer:
         """Groups that were made durable."""
         self.failed: BaseException | None = None
         """What ended the writer, where it was not asked to end."""
-        self.waiting = 0
-        """Records that were accepted and not taken yet."""
         self.followed = False
         """Whether a follower takes the snapshots: then one is due here only if it is twice as late as it should be."""
-        self.snapshots = Snapshots(store, self._in_background, folder)
-        self.erasures = Erasures(store, self._in_background, self.snapshots, time, erase_beside)
+        self._queue = WriteQueue(limits.pending)
+        self._thread = StoreThread(store, lost is not None, self._queue.wake.set)
+        in_background = self._thread.done_in_background
+        self.snapshots = Snapshots(store, in_background, folder)
+        self.erasures = Erasures(store, in_background, self.snapshots, time, erase_beside)
         keeping = (time, limits.retain_seconds, limits.disk_bytes)
-        self.compaction = Compaction(store, self._in_background, self.snapshots, *keeping)
+        self.compaction = Compaction(store, in_background, self.snapshots, *keeping)
         self._store, self._limits = store, limits
-        self._reading_to_the_end = LogReading(store, self._in_store, lambda: False)
-        self._reading = LogReading(store, self._in_background, lambda: self._stopping)
+        self._reading_to_the_end = LogReading(store, self._thread.done, lambda: False)
+        self._reading = LogReading(store, in_background, lambda: self._stopping)
         self._upkeep = Upkeep(self.erasures, self.compaction, self._reading, limits.erase_seconds, self._release)
-        self._thread = ThreadPoolExecutor(1, "store")
-        self._calls: deque[_Call] = deque()
         self._in_log: list[str] = []  # who is to be forgotten of whom nothing is known but lines
-        self._group: list[_Call] = []
-        self._wake = asyncio.Event()
+        self._group: list[Call] = []
         self._stopping = False
-        self._behind, self._health = False, StoreHealth()
-        self._damage: StoreDamaged | None = None
         self._tidied, self._merges = monotonic(), Merges(limits)
         self._progress = progress or Progress()
         self._learning = LiveLearning(learner, limits.evaluation_share, self._progress)
         self.resigned = False
         """Whether it takes nothing more, because another process does."""
-        self._tell_lost, self._lost = lost, False
+        self._tell_lost = lost
         self._task: asyncio.Task[None] | None = None
 
     @property
     def store_works(self) -> bool:
         """Whether what was asked of the store was done: after a failure, whether something was written again."""
-        return self._health.works
+        return self._thread.health.works
+
+    @property
+    def waiting(self) -> int:
+        """Records that were accepted and not taken yet."""
+        return self._queue.waiting
 
     @property
     def lag(self) -> Lag:
@@ -156,20 +136,12 @@ class Writer:
         """Take records, all or none. When it returns, they are durable and learned; None is one the log had already."""
         return await self._queued(records).answer if records else []
 
-    def _queued(self, records: Sequence[Record]) -> _Call:
+    def _queued(self, records: Sequence[Record]) -> Call:
         if self.resigned:
             raise NotTheWriter(NOT_HERE)
         if self._stopping:
             raise Stopping(STOPPING)
-        if self.waiting and self.waiting + len(records) > self._limits.pending:
-            raise Overloaded(
-                f"{self.waiting} records wait to be learned, the most is {self._limits.pending}; try again later"
-            )
-        answer: asyncio.Future[list[int | None]] = asyncio.get_running_loop().create_future()
-        self._calls.append(call := _Call(records, answer))
-        self.waiting += len(records)
-        self._wake.set()
-        return call
+        return self._queue.add(records)
 
     async def forget(self, user: str) -> Forgotten:
         """Forget a user, with the sessions. From the store they are erased in the background.
@@ -221,7 +193,7 @@ class Writer:
     async def stop(self) -> None:
         """Finish what was accepted, take a snapshot, and give the store back."""
         self._stopping = True
-        self._wake.set()
+        self._queue.wake.set()
         await self._upkeep.end()
         if self._task is not None:
             await self._task
@@ -236,91 +208,82 @@ class Writer:
             self.failed = error
         finally:
             self.learner.dismiss()
-            await self._in_store(self._store.close)
-            self._thread.shutdown()
+            await self._thread.close()
 
     async def hand_over(self) -> None:
         """Finish what was accepted, and give the store back, so that another can write; what comes now raises."""
         await self._leave()
-        for call in self._calls:
-            _answer(call, NotTheWriter(NOT_HERE))
+        self._queue.refuse_all(NotTheWriter(NOT_HERE))
 
     async def resign(self) -> None:
         """Give the store back where another has the right to write. What was accepted and not written raises."""
-        self._lost = True
+        self._thread.is_lost = True
         await self.hand_over()
 
     async def _leave(self) -> None:
         self._stopping = self.resigned = True
-        self._wake.set()
+        self._queue.wake.set()
         await self.snapshots.give_up()
         await self._upkeep.end()
         if self._task is not None:
             await self._task
-        await self._in_store(self._store.close)
-        self._thread.shutdown()
+        await self._thread.close()
 
     async def _begin_rule(self) -> None:
         """Let all begin behind the line where the rule was changed: what comes before leads elsewhere by another rule."""
         position = await self.snapshots.replace(self.learner)
-        await self._in_store(lambda: self._store.purge({}, position))
+        await self._thread.done(lambda: self._store.purge({}, position))
         self.learner.rule_since = 0
 
     async def _run(self, failed: Callable[[], None]) -> None:
         try:
-            while (self._calls or not self._stopping) and not self._lost:
-                if not self._calls:
+            while (self._queue or not self._stopping) and not self._thread.is_lost:
+                if not self._queue:
                     await self._sleep()
-                if self._damage is not None:
-                    raise self._damage
+                if self._thread.damage is not None:
+                    raise self._thread.damage
                 await self._tidy()
                 await self._take()
-                if not self._behind and self._merges.are_due(self.learner):
+                if not self._thread.is_behind and self._merges.are_due(self.learner):
                     await self._merge()
-            if self.learner.unmerged and not self._lost:
+            if self.learner.unmerged and not self._thread.is_lost:
                 await self._merge()
-            if self._lost and not self.resigned and self._tell_lost is not None:
+            if self._thread.is_lost and not self.resigned and self._tell_lost is not None:
                 log.warning("another process has the right to write", extra={"position": self.learner.position})
                 self._tell_lost()
         except Exception as error:
             # What is known may be half of a record ahead of the log: only a restart, which replays it, is sure to be right.
             self.failed, self._stopping = error, True
             log.critical("the writer failed; restart the service", exc_info=error)
-            for call in (*self._group, *self._calls):
-                _answer(call, Stopping(FAILED))
+            for call in self._group:
+                call.give(Stopping(FAILED))
+            self._queue.refuse_all(Stopping(FAILED))
             failed()
 
     async def _sleep(self) -> None:
-        self._wake.clear()
+        self._queue.wake.clear()
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._wake.wait(), TIDY_EVERY)
+            await asyncio.wait_for(self._queue.wake.wait(), TIDY_EVERY)
 
     async def _tidy(self) -> None:
         """What has to be done from time to time, whether anything is written or not."""
         if monotonic() - self._tidied >= TIDY_EVERY:
             self._tidied = monotonic()
-            if await self._caught_up() and await self._can_write():
+            if await self._caught_up() and await self._thread.can_write():
+                self._tell_recovered()
                 self._upkeep.begin_if_due(self.learner)
         late = 2 if self.followed else 1
         self.snapshots.begin_if_due(self.learner, late * self._limits.snapshot_lines, late * self._limits.snapshot_seconds)
 
-    async def _can_write(self) -> bool:
-        """Whether anything can be written. Nobody may write for long: then it is tried."""
-        if self._health.owes_proof:
-            try:
-                await self._in_store(self._store.touch)
-            except NOT_NOW:
-                return False
-            self._health.wrote()
-        if self._health.recovered():
+    def _tell_recovered(self) -> None:
+        if self._thread.health.recovered():
             log.info("the store works again", extra={"position": self.learner.position})
-        return True
 
     async def _merge(self) -> None:
         """Write down that those who learn merge here, and do it. Where some are lost, others take the place of all."""
         merged = Merged(self.learner.learners)
         try:
-            (position,) = await self._append([line(merged)])
+            (position,) = await self._thread.append([line(merged)], self.learner.position)
         except (StoreUnavailable, StoreInUse) as error:
             log.warning("learners could not merge", extra={"reason": str(error)})
             return
@@ -335,7 +298,7 @@ class Writer:
 
     async def _hire_again(self, lost: LearnersLost) -> None:
         log.warning("learners were lost; others take their place", extra={"reason": str(lost)})
-        self.learner = await hired_again(self.learner, self._store, self._in_store)
+        self.learner = await hired_again(self.learner, self._store, self._thread.done)
         self._learning = LiveLearning(self.learner, self._limits.evaluation_share, self._progress)
         await self.snapshots.look(self.learner)
 
@@ -343,7 +306,7 @@ class Writer:
 
     async def _take(self) -> None:
         self._group = []
-        if not self._calls:
+        if not self._queue:
             return
         caught_up = await self._caught_up()
         self._group = self._checked()
@@ -357,47 +320,29 @@ class Writer:
             if not self._group:
                 return
             lines += [line(record) for call in self._group for record in call.records]
-            positions = await self._append(lines)
+            positions = await self._thread.append(lines, self.learner.position)
         except StoreMovedOn as error:
             log.warning("another process wrote to the log; what it wrote is learned first", extra={"reason": str(error)})
             self._put_back()
             return
         except (StoreUnavailable, StoreInUse) as error:
-            if self._lost and (not lines or isinstance(error, StoreInUse)):  # for sure nothing of it was written
+            if self._thread.is_lost and (not lines or isinstance(error, StoreInUse)):  # for sure nothing of it was written
                 self._put_back()
                 return
             log.warning("the store did not take what was written", extra={"reason": str(error), "records": len(lines)})
             for call in self._group:
-                _answer(call, error)
+                call.give(error)
             return
         self.commits += 1
         await self._learn(positions)
 
-    def _checked(self) -> list[_Call]:
+    def _checked(self) -> list[Call]:
         """The calls at the head of the queue that can share a commit, less those that are refused."""
-        checks, group, lines = Checks(self.learner.recommender, self._in_log), list[_Call](), 0
         longest = min(LONGEST_GROUP, self._limits.merge_events) if self.learner.has_team else LONGEST_GROUP
-        while self._calls and lines < longest:
-            call = self._calls[0]
-            if group and not together(group[0].records[0], call.records[0]):
-                break
-            self._calls.popleft()
-            self.waiting -= len(call.records)
-            try:
-                checks.check(call.records)
-            except Refused as refused:
-                _answer(call, refused)
-                continue
-            group.append(call)
-            lines += len(call.records)
-        return group
+        return self._queue.group(Checks(self.learner.recommender, self._in_log), longest)
 
     def _put_back(self) -> None:
-        """Let the calls of the group be checked once more, in view of what others wrote, before those that wait."""
-        for call in self._group:
-            call.records = call.asked
-        self._calls.extendleft(reversed(self._group))
-        self.waiting += sum(len(call.records) for call in self._group)
+        self._queue.put_back(self._group)
         self._group = []
 
     async def _release(self) -> None:
@@ -417,7 +362,7 @@ class Writer:
             columns = await self.erasures.columns(self.learner, self._reading_to_the_end)
             call.records = [ValuesReleased(columns)]
             if not columns:
-                _answer(call, [])
+                call.give([])
                 self._group = []
 
     def _with_sessions(self, record: Record) -> list[Record]:
@@ -432,16 +377,16 @@ class Writer:
 
         After a commit whose end is not known, or one that others came before, what the log has is learned.
         """
-        if not self._behind:
+        if not self._thread.is_behind:
             return True
         try:
-            entries = await self._in_store(lambda: list(self._store.read(self.learner.position)))
+            entries = await self._thread.done(lambda: list(self._store.read(self.learner.position)))
             await self.erasures.look()
-            base = await self._in_store(self._store.base)
+            base = await self._thread.done(self._store.base)
         except (StoreUnavailable, StoreInUse):
             return False
         if base > self.learner.position and self._tell_lost is not None:
-            self._lost = True  # a follower begins anew, from a snapshot
+            self._thread.is_lost = True  # a follower begins anew, from a snapshot
             return False
         if base > self.learner.position:
             message = (
@@ -449,7 +394,7 @@ class Writer:
             )
             raise Overtaken(f"{message} {self.learner.position}; restart the service, which begins behind them")
         found = self.learner.replay(entries)
-        self._behind = False
+        self._thread.is_behind = False
         self._progress.reached(self.learner.position)
         if found:
             log.info("lines were found whose end was not known", extra={"position": self.learner.position, "found": found})
@@ -469,42 +414,4 @@ class Writer:
             for position, record in new:
                 if isinstance(record, UserForgotten):
                     self.erasures.pending[record.id] = Pending(position, record.time)
-            _answer(call, own)
-
-    async def _append(self, lines: Sequence[LogLine]) -> list[int | None]:
-        positions = await self._in_store(lambda: self._store.append(lines, self.learner.position))
-        self._health.wrote()
-        return positions
-
-    async def _in_background(self, action: Callable[[], Answer]) -> Answer:
-        try:
-            return await self._in_store(action)
-        except NOT_NOW as error:
-            if not isinstance(error, StoreMovedOn):
-                self._health.failed_in_background()
-            raise
-
-    async def _in_store(self, action: Callable[[], Answer]) -> Answer:
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, action)
-        except NOT_NOW as error:
-            if not isinstance(error, StoreMovedOn):
-                self._health.failed()
-            self._behind = True  # whatever failed: the right to write may have been lost with it, and others may have had it
-            if isinstance(error, StoreInUse) and self._tell_lost is not None:
-                self._lost = True
-                self._wake.set()
-            raise
-        except StoreDamaged as error:
-            self._damage = error  # whoever asked, nothing may be written any more
-            self._wake.set()
-            raise
-
-
-def _answer(call: _Call, outcome: list[int | None] | ColdstreamError) -> None:
-    if call.answer.done():  # whoever asked went away
-        return
-    if isinstance(outcome, ColdstreamError):
-        call.answer.set_exception(outcome)
-    else:
-        call.answer.set_result(outcome)
+            call.give(own)

@@ -14,7 +14,8 @@ from coldstream.errors import (
 )
 from coldstream.runtime.checks import Refused
 from coldstream.runtime.roles import NotTheWriter
-from coldstream.runtime.writer import Overloaded, Stopping
+from coldstream.runtime.write_queue import Overloaded
+from coldstream.runtime.writer import Stopping
 from coldstream.service.remedies import over_http
 from coldstream.service.validation import NOTHING, refusal
 

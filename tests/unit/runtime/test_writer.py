@@ -22,7 +22,8 @@ from coldstream.runtime.limits import WriterLimits
 from coldstream.runtime.records import Interaction, ItemPut, ItemRemoved, Record, UserPut
 from coldstream.runtime.recovery import RequestedModel, recovered
 from coldstream.runtime.verification import verified
-from coldstream.runtime.writer import Overloaded, Stopping, Writer
+from coldstream.runtime.write_queue import Overloaded
+from coldstream.runtime.writer import Stopping, Writer
 from coldstream.storage import stores
 from coldstream.storage.sqlite import SqliteStore
 from coldstream.storage.store import LogLine

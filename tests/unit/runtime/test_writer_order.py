@@ -17,41 +17,36 @@ def test_all_that_uses_a_store_is_ended_before_it_is_given_back() -> None:
 
         return noted
 
-    async def in_store(action: Callable[[], None]) -> None:
-        action()
-
     async def run() -> None:
         task = asyncio.ensure_future(ask("task")())
         writer = SimpleNamespace(
-            _wake=asyncio.Event(),
+            _queue=SimpleNamespace(wake=asyncio.Event()),
             snapshots=SimpleNamespace(give_up=ask("snapshot")),
             _upkeep=SimpleNamespace(end=ask("upkeep")),
             _task=task,
-            _in_store=in_store,
-            _store=SimpleNamespace(close=lambda: asked.append("close")),
-            _thread=SimpleNamespace(shutdown=lambda: asked.append("thread")),
+            _thread=SimpleNamespace(close=ask("close")),
         )
         await Writer._leave(cast(Any, writer))
-        assert writer._wake.is_set()
+        assert writer._queue.wake.is_set()
         assert writer._stopping
         assert writer.resigned
 
     asyncio.run(run())
     assert set(asked[:3]) == {"snapshot", "upkeep", "task"}
-    assert asked[3:] == ["close", "thread"]
+    assert asked[3:] == ["close"]
 
 
 def test_whoever_waits_for_a_merge_has_its_turn_before_more_is_learned() -> None:
     order: list[str] = []
 
-    async def append(_: object) -> list[int]:
+    async def append(*_: object) -> list[int]:
         return [8]
 
     async def run() -> None:
         loop = asyncio.get_running_loop()
         writer = SimpleNamespace(
             learner=SimpleNamespace(learners=2, position=7, apply=lambda *_: order.append("merged")),
-            _append=append,
+            _thread=SimpleNamespace(append=append),
             _merges=SimpleNamespace(note=lambda: None),
             _progress=SimpleNamespace(reached=lambda _: loop.call_soon(order.append, "answered")),
         )

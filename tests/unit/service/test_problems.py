@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 
 from coldstream.errors import StoreInUse, StoreUnavailable
 from coldstream.runtime.checks import Refused
-from coldstream.runtime.writer import Overloaded
+from coldstream.runtime.write_queue import Overloaded
 from coldstream.service.messages import Fields, Name
 from coldstream.service.problems import problem_of, undecodable
 from coldstream.service.routes import ROUTES, Route
