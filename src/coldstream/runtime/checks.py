@@ -7,6 +7,7 @@ from coldstream.errors import ColdstreamError, UnknownId
 from coldstream.events.event import Event
 from coldstream.features.fields import Field
 from coldstream.features.schema import fields_by_side
+from coldstream.inspection import Steps, finished
 from coldstream.recommender import Recommender
 from coldstream.runtime.records import (
     FieldsAdded,
@@ -42,12 +43,17 @@ class Checks:
 
     def check(self, records: Sequence[Record]) -> None:
         """Raise `Refused` for the first that cannot be taken; what came with the call is forgotten then."""
+        finished(self.check_in_steps(records))
+
+    def check_in_steps(self, records: Sequence[Record]) -> Steps[None]:
+        """The same, a record at a time. What is known stays as it is meanwhile."""
         coming, gone = self._coming.copy(), set(self._gone)
         for index, record in enumerate(records):
             try:
                 self._check(record, coming, gone)
             except ColdstreamError as error:
                 raise Refused(index, error) from error
+            yield
         self._coming, self._gone = coming, gone
 
     def _check(self, record: Record, coming: "_Coming", gone: set[tuple[type, str]]) -> None:

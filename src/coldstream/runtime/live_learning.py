@@ -9,10 +9,8 @@ from coldstream.runtime.progress import Progress
 from coldstream.runtime.records import Interaction, Record
 from coldstream.runtime.room_ahead import RoomAhead
 from coldstream.runtime.time_budget import TimeBudget
+from coldstream.runtime.turns import SLICE
 from coldstream.scoring.ranking import Rank
-
-SLICE = 0.001
-"""Seconds of learning after which others get their turn."""
 
 LONGEST_PIECE = 16
 """Records that are learned in one go: enough to share the price of a call, few enough for a slice."""

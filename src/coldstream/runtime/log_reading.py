@@ -10,15 +10,12 @@ from coldstream.errors import Interrupted
 from coldstream.inspection import Answer, Steps
 from coldstream.runtime.records import Record, record_of
 from coldstream.runtime.snapshots import InStore
-from coldstream.runtime.turns import in_turns
+from coldstream.runtime.turns import in_slices
 from coldstream.storage.log_pages import PAGE
 from coldstream.storage.store import Store
 
 SHARE = 0.5
 """The most of the store's time that reading may take, so that those who write hardly notice."""
-
-SLICE = 0.001
-"""Seconds on the event loop after which others get their turn."""
 
 LOOKED_THROUGH = 100_000
 """Lines that the store looks through in one go."""
@@ -68,15 +65,7 @@ class LogReading:
 
     async def done(self, steps: Steps[Answer]) -> Answer:
         """The answer of work that is done in steps on the event loop."""
-        since = perf_counter()
-
-        async def pause() -> None:
-            nonlocal since
-            if perf_counter() - since > SLICE:
-                await self.pause(0)
-                since = perf_counter()
-
-        return await in_turns(steps, pause)
+        return await in_slices(steps, lambda: self.pause(0))
 
     async def done_in_store(self, steps: Iterator[None]) -> None:
         """Do work of the store in its thread, a step at a time."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from coldstream.errors import ColdstreamError
 from coldstream.runtime.checks import Checks, Refused, together
 from coldstream.runtime.records import Record
+from coldstream.runtime.turns import in_slices
 
 
 class Overloaded(ColdstreamError):
@@ -61,23 +62,24 @@ class WriteQueue:
         self.wake.set()
         return call
 
-    def group(self, checks: Checks, longest: int) -> list[Call]:
-        """The calls at the head of the queue that can share a commit, less those that are refused."""
-        group, lines = list[Call](), 0
+    async def take(self, group: list[Call], checks: Checks, longest: int) -> None:
+        """Into a group, the calls at the head of the queue that can share a commit, less those that are refused.
+
+        They are checked in slices, between which others have their turn. Whoever waits is in the queue or in the group.
+        """
+        lines = 0
         while self._calls and lines < longest:
             call = self._calls[0]
             if group and not together(group[0].records[0], call.records[0]):
                 break
-            self._calls.popleft()
-            self.waiting -= len(call.records)
             try:
-                checks.check(call.records)
+                await in_slices(checks.check_in_steps(call.records))
+                group.append(call)
+                lines += len(call.records)
             except Refused as refused:
                 call.give(refused)
-                continue
-            group.append(call)
-            lines += len(call.records)
-        return group
+            self._calls.popleft()
+            self.waiting -= len(call.records)
 
     def put_back(self, group: Sequence[Call]) -> None:
         """Let calls be checked once more, in view of what others wrote, before those that wait."""

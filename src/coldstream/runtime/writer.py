@@ -309,7 +309,8 @@ class Writer:
         if not self._queue:
             return
         caught_up = await self._caught_up()
-        self._group = self._checked()
+        longest = min(LONGEST_GROUP, self._limits.merge_events) if self.learner.has_team else LONGEST_GROUP
+        await self._queue.take(self._group, Checks(self.learner.recommender, self._in_log), longest)
         if not self._group:
             return
         lines = list[LogLine]()
@@ -335,11 +336,6 @@ class Writer:
             return
         self.commits += 1
         await self._learn(positions)
-
-    def _checked(self) -> list[Call]:
-        """The calls at the head of the queue that can share a commit, less those that are refused."""
-        longest = min(LONGEST_GROUP, self._limits.merge_events) if self.learner.has_team else LONGEST_GROUP
-        return self._queue.group(Checks(self.learner.recommender, self._in_log), longest)
 
     def _put_back(self) -> None:
         self._queue.put_back(self._group)

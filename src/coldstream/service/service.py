@@ -366,8 +366,8 @@ class Service:
 def _leave_garbage_for_later() -> None:
     """Look for reference cycles seldom, and among few: we make none, and looking through many holds up whoever asks.
 
-    What is new is looked through twice, in portions that take about a millisecond; what has stayed, hardly ever.
+    What is new is looked through twice, in portions that take less than a millisecond; what has stayed, hardly ever.
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(5_000, 1, 20_000)
+    gc.set_threshold(1_000, 1, 100_000)
