@@ -19,6 +19,10 @@ from coldstream.user_states import UserStates
 PORTION = 256
 """Of so many that may stay, one more goes than has to: to look for the least useful is shared by as many newcomers."""
 
+BUDGET_PORTION = 1024
+"""The same of a budget, whose things are the most there are: whoever asks waits for what goes of them. Where that is too
+little for one record, twice as many go at the next look, up to the larger portion."""
+
 COUNTED = 1024
 """Events after which items' neighbours are counted again: that takes a look at all items."""
 
@@ -127,7 +131,7 @@ def _make_room_for_items(shared: SharedModel, departed: Departed, after: Clock) 
             continue
         if not len(catalogue):
             return
-        _drop_items(shared, departed, len(catalogue) // PORTION + 1, after)
+        _drop_items(shared, departed, len(catalogue) // BUDGET_PORTION + 1, after)
         shared.pairs = catalogue.pairs()
 
 
@@ -141,10 +145,12 @@ def _drop_items(shared: SharedModel, departed: Departed, count: int, after: Cloc
 
 def _make_room_in_memory(shared: SharedModel, users: UserStates, departed: Departed, after: Clock) -> None:
     """Let the least useful users and values go, whichever they are, until all of it is within the budget."""
+    portion = BUDGET_PORTION
     while users.use is not None and excess(shared, users) > 0:
         if _release_unheld(shared, departed, after):
             continue
-        values, rows = _least_useful(shared, users, after)
+        values, rows = _least_useful(shared, users, after, portion)
+        portion = max(PORTION, portion // 2)
         if not values and not len(rows):
             return
         _release(shared, departed, values, "evicted")
@@ -159,19 +165,21 @@ def _release_unheld(shared: SharedModel, departed: Departed, after: Clock) -> bo
     fields = np.full(len(shared.encoder.vocabulary), -1, np.int32)
     fields[unheld] = shared.encoder.vocabulary.fields_of_all()[unheld]
     own = sorted(set(fields[unheld].tolist()))
-    columns, _ = _least_columns(shared, own, fields, len(fields) // PORTION + 1, after)
+    columns, _ = _least_columns(shared, own, fields, len(fields) // BUDGET_PORTION + 1, after)
     values = _by_field(columns, fields)
     shared.catalogue.forget_unheld(columns.tolist())
     _release(shared, departed, values, "evicted")
     return bool(values)
 
 
-def _least_useful(shared: SharedModel, users: UserStates, after: Clock) -> tuple[dict[int, list[int]], Integers]:
-    """A portion of all values and users that may go, the least useful: columns by their fields, and users' rows."""
+def _least_useful(
+    shared: SharedModel, users: UserStates, after: Clock, portion: int
+) -> tuple[dict[int, list[int]], Integers]:
+    """One of so many values and users that may go, the least useful: columns by their fields, and users' rows."""
     vocabulary, evictable = shared.encoder.vocabulary, _evictable(shared)
     assert users.use is not None
     rows, fields = users.use.rows(), vocabulary.fields_of_all()
-    count = (sum(map(vocabulary.count, evictable)) + len(rows)) // PORTION + 1
+    count = (sum(map(vocabulary.count, evictable)) + len(rows)) // portion + 1
     columns, counts = _least_columns(shared, evictable, fields, count, after)
     chosen = least_of(np.concatenate([counts, users.use.usage.counts(rows, after, users.use.half_life)]), count)
     return _by_field(columns[chosen[: len(columns)]], fields), rows[chosen[len(columns) :]]
@@ -209,13 +217,13 @@ def _drop_users(shared: SharedModel, users: UserStates, departed: Departed, gone
         users.forget(user)
     if gone:
         shared.gone[f"users {how}"] += len(gone)
-        users.turn_over()
+        users.turn_over(len(gone))
     if field is not None:
         columns = [vocabulary.find(field, user) for user in gone]
         known = [column for column in columns if column is not None]
         if known:
             shared.release_columns({field: known})
-            vocabulary.turn_over(field)
+            vocabulary.turn_over(field, len(known))
 
 
 def _release(shared: SharedModel, departed: Departed, values: Mapping[int, Sequence[int]], how: str) -> None:
@@ -228,4 +236,4 @@ def _release(shared: SharedModel, departed: Departed, values: Mapping[int, Seque
         shared.gone[f"values {how}"] += released
     for field, columns in values.items():
         if columns:
-            vocabulary.turn_over(field)
+            vocabulary.turn_over(field, len(columns))

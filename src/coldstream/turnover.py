@@ -8,8 +8,8 @@ nobody expects it. So it is brought about early, as soon as things have to go.
 from sys import getsizeof
 from typing import Any
 
-SHARE = 32
-"""For so many things that are there one place is used up in one go, so that a portion that goes takes hardly longer."""
+PLACES = 8
+"""For one thing that went so many places are used up: a dictionary has its last size when a quarter of it went."""
 
 
 class Turnover:
@@ -19,13 +19,13 @@ class Turnover:
         self._size = 0
         self._left = 0
 
-    def goes_on(self, own: dict[str, Any]) -> None:
-        """A portion has gone, and another will come."""
+    def goes_on(self, own: dict[str, Any], gone: int) -> None:
+        """So many have gone, and as many will come."""
         if getsizeof(own) != self._size:  # it has grown, or it is another
             self._size, self._left = getsizeof(own), 2 * len(own)
         if self._left <= 0:
             return
-        steps = len(own) // SHARE + 1
+        steps = PLACES * gone
         nobody = _absent(own)
         for _ in range(steps):
             own[nobody] = None

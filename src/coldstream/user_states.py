@@ -182,11 +182,11 @@ class UserStates:
         if self.use is not None:
             self.use.forget(user)
 
-    def turn_over(self) -> None:
+    def turn_over(self, gone: int) -> None:
         """Users have to go for others, from now on."""
-        self._turnover.goes_on(self._packed)
+        self._turnover.goes_on(self._packed, gone)
         if self.use is not None:
-            self.use.turn_over()
+            self.use.turn_over(gone)
 
     def merge(self, session: str, user: str, clock: Clock) -> None:
         """Fold what a session did into a user, behind what the user did, and drop the session."""

@@ -57,9 +57,9 @@ class UserUse:
         self.usage.forget([row])
         heapq.heappush(self._gaps, row)
 
-    def turn_over(self) -> None:
+    def turn_over(self, gone: int) -> None:
         """Users have to go for others, from now on."""
-        self._turnover.goes_on(self._rows)
+        self._turnover.goes_on(self._rows, gone)
 
     def take_half_life(self, half_life: float, clock: Clock) -> None:
         """Go on with another half-life."""

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from coldstream import Bounds, Categories, Category, Event, Id, InvalidInput, Recommender, Schema, costs
+from coldstream.eviction import BUDGET_PORTION, PORTION
 from conftest import bits
 
 SCHEMA = Schema(
@@ -445,3 +446,24 @@ def test_of_what_was_there_before_a_budget_that_goes_which_was_learned_longest_a
     assert "user 0" not in users
     assert len(devices) > 300
     assert len(users) > 300
+
+
+def test_what_goes_of_a_budget_at_once_is_little_where_little_has_to_go_and_more_where_one_record_brings_much() -> None:
+    recommender = Recommender(
+        Schema(user=[Id()], item=[Id()], context=[Categories("tags")]), "paper", factors=2, bounds=Bounds(memory="3 MiB")
+    )
+    recommender.put_item("i")
+
+    def went(*tags: str) -> int:
+        before = sum(recommender.memory.gone.values())
+        recommender.learn(Event("u", "i", context={"tags": list(tags)}))
+        return sum(recommender.memory.gone.values()) - before
+
+    n = 0
+    while not went(f"t{n:06}"):
+        n += 1
+    assert n > 2 * BUDGET_PORTION
+    assert {went(f"o{k:06}") for k in range(50)} <= {0, 1 + n // BUDGET_PORTION}
+    large = went(*(f"m{k:06}" for k in range(250)))
+    assert large >= 250 - (1 + n // PORTION)
+    assert large < 2 * 250  # values go, and the rows that they had stay

@@ -208,9 +208,9 @@ class Vocabulary:
         self._uncommitted += map(_released, zip(columns, repeat(field), values))
         self._listed[field].remove_all(columns)
 
-    def turn_over(self, field: int) -> None:
-        """Values of a field have to go for others, from now on."""
-        self._turnover.setdefault(field, Turnover()).goes_on(self._columns[field])
+    def turn_over(self, field: int, gone: int) -> None:
+        """So many values of a field had to go, and from now on others will."""
+        self._turnover.setdefault(field, Turnover()).goes_on(self._columns[field], gone)
 
     def _vacate(self, field: int, value: str) -> int:
         column = self._columns[field].pop(value)

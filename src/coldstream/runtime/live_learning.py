@@ -15,8 +15,8 @@ from coldstream.scoring.ranking import Rank
 LONGEST_PIECE = 16
 """Records that are learned in one go: enough to share the price of a call, few enough for a slice."""
 
-TURNS = 2
-"""Turns of the loop between two slices: in the first a request that came meanwhile is read, in the second it is answered."""
+TURNS = 4
+"""Turns of the loop between two slices: a request that came meanwhile is read, handled, answered with others, and sent."""
 
 VALUES = 16
 """So many values of a context count as much as a record does: all of them may be new."""
