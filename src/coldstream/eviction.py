@@ -26,6 +26,12 @@ little for one record, twice as many go at the next look, up to the larger porti
 COUNTED = 1024
 """Events after which items' neighbours are counted again: that takes a look at all items."""
 
+NEARLY = 0.875
+"""Where so much of a budget is used, things will soon have to go: dictionaries get their last size from here on."""
+
+TURNED = 512
+"""As if one of so many things had gone every time, so that a dictionary has it after some hundred thousand events."""
+
 
 class Departed(NamedTuple):
     """What had to go."""
@@ -67,6 +73,7 @@ def evict(shared: SharedModel, users: UserStates, before: Clock, after: Clock) -
     _make_room_for_users(shared, users, gone)
     if before.events // COUNTED != after.events // COUNTED:
         shared.pairs = shared.catalogue.pairs()
+        _turn_over_early(shared, users)
     _make_room_for_items(shared, gone, after)
     _make_room_in_memory(shared, users, gone, after)
     return gone
@@ -155,6 +162,14 @@ def _make_room_in_memory(shared: SharedModel, users: UserStates, departed: Depar
             return
         _release(shared, departed, values, "evicted")
         _drop_users(shared, users, departed, users.use.names(rows.tolist()), "evicted")
+
+
+def _turn_over_early(shared: SharedModel, users: UserStates) -> None:
+    bound, vocabulary = shared.bounds.memory_bytes, shared.encoder.vocabulary
+    if bound is not None and excess(shared, users) > (NEARLY - 1) * bound:
+        users.turn_over(len(users) // TURNED)
+        for field in sorted(shared.admissions.tracked):
+            vocabulary.turn_over(field, vocabulary.count(field) // TURNED)
 
 
 def _release_unheld(shared: SharedModel, departed: Departed, after: Clock) -> bool:

@@ -1,11 +1,12 @@
 """A dictionary in which as many go as come has the size that it keeps soon after that has begun."""
 
+from collections.abc import Callable
 from itertools import count
 from sys import getsizeof
 
 import pytest
 
-from coldstream import Bounds, Category, Event, Id, Recommender, Schema
+from coldstream import Bounds, Category, Event, Id, Recommender, Schema, eviction
 from coldstream.turnover import Turnover
 
 
@@ -62,9 +63,10 @@ def test_a_key_of_its_own_is_left_alone() -> None:
     assert own == {"nobody": 1, "nobody?": 2}
 
 
-def test_dictionaries_of_a_full_budget_have_their_size_before_a_quarter_of_it_went() -> None:
+def full_of(memory: str, new: int) -> tuple[Recommender, Callable[[], list[int]], Callable[[int], None]]:
+    """A recommender, the sizes of its dictionaries, and what has so much go of it. Every so many-th event brings what is new."""
     schema = Schema(user=[Id()], item=[Id()], context=[Category("campaign")])
-    recommender = Recommender(schema, "paper", factors=2, bounds=Bounds(memory="5 MiB"))
+    recommender = Recommender(schema, "paper", factors=2, bounds=Bounds(memory=memory))
     recommender.put_item("i")
 
     def sizes() -> list[int]:
@@ -78,11 +80,27 @@ def test_dictionaries_of_a_full_budget_have_their_size_before_a_quarter_of_it_we
     def went(most: int) -> None:
         while sum(recommender.memory.gone.values()) < most:
             n = recommender.position
-            recommender.replay([(n + k, Event(f"u{n + k}", "i", context={"campaign": f"c{n + k}"})) for k in range(1, 101)])
+            events = [(n + k, (n + k) // new) for k in range(1, 101)]
+            recommender.replay([(t, Event(f"u{own}", "i", context={"campaign": f"c{own}"})) for t, own in events])
 
+    return recommender, sizes, went
+
+
+def test_dictionaries_of_a_full_budget_have_their_size_before_a_quarter_of_it_went() -> None:
+    recommender, sizes, went = full_of("5 MiB", 1)
     went(1)
     full = len(recommender.users()) + recommender.inspection.count("context.campaign")
     went(full // 4)
     soon = sizes()
+    went(3 * full)
+    assert sizes() == soon
+
+
+def test_where_a_budget_fills_slowly_they_have_it_before_anything_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(eviction, "COUNTED", 8)
+    monkeypatch.setattr(eviction, "TURNED", 64)
+    recommender, sizes, went = full_of("3 MiB", 4)
+    went(1)
+    full, soon = len(recommender.users()) + recommender.inspection.count("context.campaign"), sizes()
     went(3 * full)
     assert sizes() == soon
