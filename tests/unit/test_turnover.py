@@ -64,7 +64,7 @@ def test_a_key_of_its_own_is_left_alone() -> None:
 
 
 def full_of(memory: str, new: int) -> tuple[Recommender, Callable[[], list[int]], Callable[[int], None]]:
-    """A recommender, the sizes of its dictionaries, and what has so much go of it. Every so many-th event brings what is new."""
+    """A recommender, its dictionaries' sizes, and what has so much go of it. One in so many events brings what is new."""
     schema = Schema(user=[Id()], item=[Id()], context=[Category("campaign")])
     recommender = Recommender(schema, "paper", factors=2, bounds=Bounds(memory=memory))
     recommender.put_item("i")
