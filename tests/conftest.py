@@ -28,10 +28,11 @@ def unchanged() -> Callable[..., Any]:
     """Run an action that must raise, and check that the recommender is the same bytes before and after."""
 
     def check(recommender: Recommender, error: type[Exception], action: Callable[[], object]) -> str:
-        before = bits(recommender)
+        before, weighs = bits(recommender), recommender.memory
         with pytest.raises(error) as raised:
             action()
         assert bits(recommender) == before
+        assert recommender.memory == weighs
         return str(raised.value)
 
     return check
