@@ -5,26 +5,28 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from coldstream.runtime.writer import Writer
+
+
+def noting(asked: list[str], name: str) -> Callable[..., Any]:
+    async def noted(*_: object) -> None:
+        asked.append(name)
+
+    return noted
 
 
 def test_all_that_uses_a_store_is_ended_before_it_is_given_back() -> None:
     asked: list[str] = []
 
-    def ask(name: str) -> Callable[[], Any]:
-        async def noted() -> None:
-            asked.append(name)
-
-        return noted
-
     async def run() -> None:
-        task = asyncio.ensure_future(ask("task")())
         writer = SimpleNamespace(
             _queue=SimpleNamespace(wake=asyncio.Event()),
-            snapshots=SimpleNamespace(give_up=ask("snapshot")),
-            _upkeep=SimpleNamespace(end=ask("upkeep")),
-            _task=task,
-            _thread=SimpleNamespace(close=ask("close")),
+            snapshots=SimpleNamespace(give_up=noting(asked, "snapshot")),
+            _upkeep=SimpleNamespace(end=noting(asked, "upkeep")),
+            _task=asyncio.ensure_future(noting(asked, "task")()),
+            _thread=SimpleNamespace(close=noting(asked, "close")),
         )
         await Writer._leave(cast(Any, writer))
         assert writer._queue.wake.is_set()
@@ -34,6 +36,31 @@ def test_all_that_uses_a_store_is_ended_before_it_is_given_back() -> None:
     asyncio.run(run())
     assert set(asked[:3]) == {"snapshot", "upkeep", "task"}
     assert asked[3:] == ["close"]
+
+
+@pytest.mark.parametrize("failed", [None, ValueError()])
+def test_a_stop_ends_all_that_uses_the_store_and_takes_a_last_snapshot_unless_the_writer_failed(
+    failed: Exception | None,
+) -> None:
+    asked: list[str] = []
+
+    async def run() -> None:
+        writer = SimpleNamespace(
+            failed=failed,
+            learner=SimpleNamespace(dismiss=lambda: asked.append("dismissed")),
+            _queue=SimpleNamespace(wake=asyncio.Event()),
+            snapshots=SimpleNamespace(finish=noting(asked, "last snapshot"), give_up=noting(asked, "no snapshot")),
+            _upkeep=SimpleNamespace(end=noting(asked, "upkeep")),
+            _task=asyncio.ensure_future(noting(asked, "task")()),
+            _thread=SimpleNamespace(close=noting(asked, "close")),
+        )
+        await Writer.stop(cast(Any, writer))
+        assert writer._queue.wake.is_set()
+        assert writer._stopping
+
+    asyncio.run(run())
+    assert set(asked[:2]) == {"upkeep", "task"}
+    assert asked[2:] == ["last snapshot" if failed is None else "no snapshot", "dismissed", "close"]
 
 
 def test_whoever_waits_for_a_merge_has_its_turn_before_more_is_learned() -> None:
