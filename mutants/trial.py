@@ -158,6 +158,8 @@ class Workshop:
         seconds = time.monotonic() - began
         if code is None and limit < SECONDS:
             return Outcome(SURVIVED, f"not noticed within {limit:.0f} s", seconds)
+        if code == 4 and "ImportError while loading conftest" in said:
+            return Outcome(KILLED, "import", seconds)  # nothing begins with it, not even the tests
         if code in (4, 5):  # what pytest says where it was asked wrongly
             raise SystemExit(f"pytest could not run {' '.join(tests)}:\n{said}")
         if code in _FROM_OUTSIDE:  # none of our limits does that: somebody else, or the system for want of memory

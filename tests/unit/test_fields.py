@@ -35,6 +35,7 @@ def made_with(kind: Callable[..., object], option: str) -> Callable[[Any], objec
 OPTIONS: list[tuple[Callable[[Any], object], list[Any], list[Any]]] = [
     (made_with(Category, "most"), [None, 1, 2**31 - 1], [0, -1, 2**31, True, 1.0, "1"]),
     (made_with(Category, "admit_after"), [1, 255], [0, 256, True, 2.0, None]),
+    (made_with(Category, "expire"), [None, 1, 2**53 - 1, "30d"], [0, -1, 2**53, True, 1.5, "30", "0d"]),
     (made_with(Categories, "normalize"), [True, False], [1, "yes", None]),
     (made_with(LastItems, "length"), [1, 1000], [0, 1001, True, 2.0]),
     (made_with(Together, "length"), [1, 1000], [0, 1001, True, 2.0]),

@@ -211,6 +211,18 @@ def test_a_role_that_may_not_make_tables_is_told(postgres: "PostgresServer", url
         PostgresStore(url.replace("coldstream@", "guest@"))
 
 
+def test_a_log_without_its_last_line_is_found_damaged_by_whoever_checks_it(url: str, store: PostgresStore) -> None:
+    appended(store, [LogLine(b"1"), LogLine(b"2")])
+    with closing(inspected(url)) as view, closing(PostgresFollowed(url)) as followed:
+        for own in (store, view, followed):
+            own.check()
+        with psycopg.connect(url) as other:
+            other.execute("DELETE FROM coldstream_log WHERE position = 2")
+        for own in (store, view, followed):
+            with pytest.raises(StoreDamaged, match="should end at line 2"):
+                own.check()
+
+
 def test_a_newer_format_is_refused(url: str) -> None:
     PostgresStore(url).close()
     with psycopg.connect(url) as connection:
