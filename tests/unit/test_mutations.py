@@ -248,3 +248,16 @@ def test_code_of_what_is_not_mutated_is_taken_along_and_nothing_of_tests(tmp_pat
         (known / code).touch()
     _take_along(known, tmp_path / "passing", {"coldstream/scoring/b.py"})
     assert [path.name for path in (tmp_path / "passing").glob("*/*")] == ["a.f-3.py311.nbi"]
+
+
+def test_a_mutant_that_nothing_can_import_is_killed(tmp_path: Path) -> None:
+    for folder in ("src/coldstream/model", "tests"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "src/coldstream/model/compiled.py").write_text("_SOURCES = _digest_of_sources()\n")
+    (tmp_path / "src/coldstream/rule.py").write_text("Either = int | str\n")
+    (tmp_path / "tests/conftest.py").write_text("import sys\nsys.path.insert(0, 'src/coldstream')\nimport rule\n")
+    for name in ("rule", "far"):
+        (tmp_path / f"tests/test_{name}.py").write_text("def test(): pass\n")
+    command = [sys.executable, "-c", TRIAL, str(ROOT / "mutants"), str(tmp_path)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert (ran.stdout, ran.stderr) == ("| | & | killed | import\n", "")
