@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -136,15 +136,9 @@ def _write_frames(archive: zipfile.ZipFile, name: str, items: Iterable[Item]) ->
 def _read_frames(archive: zipfile.ZipFile, name: str, count: int) -> Iterator[list[Any]]:
     with archive.open(name) as file:
         while head := file.read(_LENGTH.size):
-            items = msgspec.msgpack.decode(_exactly(file, _LENGTH.unpack(head)[0]), type=list[list[Any]])
+            # What ends too early is not whole as MessagePack, and msgspec says so.
+            items = msgspec.msgpack.decode(file.read(_LENGTH.unpack(head)[0]), type=list[list[Any]])
             count -= len(items)
             yield from items
     if count:
         raise StoreDamaged(f"its member {name} does not have as many lines as it should")
-
-
-def _exactly(file: IO[bytes], size: int) -> bytes:
-    content = file.read(size)
-    if len(content) != size:
-        raise EOFError("it ends too early")
-    return content
