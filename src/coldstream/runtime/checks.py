@@ -1,25 +1,13 @@
 """What a line would be refused for, found out before it is written: the log holds only what can be done."""
 
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
 
-from coldstream.errors import ColdstreamError, UnknownId
+from coldstream.errors import ColdstreamError
 from coldstream.events.event import Event
 from coldstream.features.fields import Field
-from coldstream.features.schema import fields_by_side
 from coldstream.inspection import Steps, finished
 from coldstream.recommender import Recommender
-from coldstream.runtime.records import (
-    FieldsAdded,
-    Interaction,
-    ItemPut,
-    ItemRemoved,
-    Record,
-    UserForgotten,
-    UserMerged,
-    UserPut,
-    ValuesReleased,
-)
+from coldstream.runtime.records import ItemRemoved, Record, UserForgotten
 
 
 class Refused(ColdstreamError):
@@ -37,9 +25,7 @@ class Checks:
     """
 
     def __init__(self, recommender: Recommender, in_log: Collection[str] = ()) -> None:
-        self._recommender, self._in_log = recommender, in_log
-        self._coming = _Coming({}, {}, set())
-        self._gone: set[tuple[type, str]] = set()
+        self._batch = Batch(recommender, in_log)
 
     def check(self, records: Sequence[Record]) -> None:
         """Raise `Refused` for the first that cannot be taken; what came with the call is forgotten then."""
@@ -47,76 +33,57 @@ class Checks:
 
     def check_in_steps(self, records: Sequence[Record]) -> Steps[None]:
         """The same, a record at a time. What is known stays as it is meanwhile."""
-        coming, gone = self._coming.copy(), set(self._gone)
+        batch = self._batch.copy()
         for index, record in enumerate(records):
             try:
-                self._check(record, coming, gone)
+                record.check(batch)
             except ColdstreamError as error:
                 raise Refused(index, error) from error
             yield
-        self._coming, self._gone = coming, gone
-
-    def _check(self, record: Record, coming: "_Coming", gone: set[tuple[type, str]]) -> None:
-        recommender = self._recommender
-        match record:
-            case Interaction():
-                event = Event(record.user, record.item, record.time, record.context, record.feedback)
-                if record.context or record.feedback is not None or not recommender.schema.open_items:
-                    coming.follow(recommender, event, certain=record.event_id is None)
-            case ItemPut():
-                first, end = record.available_from, record.available_until
-                recommender.check_item(
-                    record.id, record.attributes, available_from=first, available_until=end, hidden=record.hidden
-                )
-                coming.items.add(record.id)
-            case UserPut():
-                recommender.check_user(record.id, record.attributes)
-            case ItemRemoved():
-                if (ItemRemoved, record.id) in gone or not recommender.has_item(record.id):
-                    raise UnknownId(f"item {record.id!r} is not in the catalogue; nothing was removed")
-                gone.add((ItemRemoved, record.id))
-            case UserForgotten():
-                somebody = recommender.has_user(record.id) or recommender.has_session(record.id)
-                somebody = somebody or record.id in self._in_log or recommender.memory.has_lost_users
-                if (UserForgotten, record.id) in gone or not somebody:
-                    raise UnknownId(f"user {record.id!r} is not known; there is nothing to forget")
-                gone.add((UserForgotten, record.id))
-            case UserMerged():
-                recommender.check_merge(record.id, record.into)
-            case FieldsAdded():
-                recommender.check_fields(fields_by_side(record.fields))
+        self._batch = batch
 
 
-class _Coming(NamedTuple):
-    """The context fields that events bring, and the items, which are not written yet."""
+class Batch:
+    """The records of a batch that were checked so far: what they bring, and what they remove."""
 
-    certain: dict[str, Field]
-    possible: dict[str, Field]
-    """Of events that have an id: the log may have it already, and then neither the event nor its field comes."""
-    items: set[str]
-    """Items that are put."""
+    def __init__(self, recommender: Recommender, in_log: Collection[str]) -> None:
+        self.recommender = recommender
+        self.in_log = in_log
+        """People who may be forgotten although nothing is known of them but lines of the log."""
+        self.items = set[str]()
+        """Items that are put."""
+        self._certain: dict[str, Field] = {}
+        self._possible: dict[str, Field] = {}  # of events that the log may have already: then neither comes
+        self._removed = set[tuple[type, str]]()
 
-    def copy(self) -> "_Coming":
-        return _Coming(dict(self.certain), dict(self.possible), set(self.items))
+    def copy(self) -> "Batch":
+        """Return a batch that goes on from here on its own."""
+        copied = Batch(self.recommender, self.in_log)
+        copied.items, copied._removed = set(self.items), set(self._removed)
+        copied._certain, copied._possible = dict(self._certain), dict(self._possible)
+        return copied
 
-    def follow(self, recommender: Recommender, event: Event, certain: bool) -> None:
-        """Take an event that can be learned whether the possible fields come or not; raise what it would be refused for."""
-        new = recommender.check_event(event, self.certain, self.items)
-        if self.possible:
-            recommender.check_event(event, self.possible | self.certain, self.items)
-        (self.certain if certain else self.possible).update(new)
+    def remove(self, record: ItemRemoved | UserForgotten) -> bool:
+        """Note that an item or a user is removed; return False if a record before has done so."""
+        key = type(record), record.id
+        if key in self._removed:
+            return False
+        self._removed.add(key)
+        return True
+
+    def admit_fields(self, event: Event, certain: bool) -> None:
+        """Note the context fields that an event brings, which may be learned or not unless it is certain.
+
+        Raises what the event would be refused for, whether the fields before it come or not.
+        """
+        new = self.recommender.check_event(event, self._certain, self.items)
+        if self._possible:
+            self.recommender.check_event(event, self._possible | self._certain, self.items)
+        (self._certain if certain else self._possible).update(new)
 
 
 def together(first: Record, other: Record) -> bool:
-    """Whether two records may be checked before either is applied.
-
-    Whether an item or a user is there to go depends on what comes before, so those who go do so only with their like. What a
-    field may be depends on all fields before it, those that events bring included, so it is added alone. Which values nobody
-    has depends on every line before, and whom a session is folded into too.
-    """
-    alone = FieldsAdded | ValuesReleased | UserMerged
-    return _leaves(first) == _leaves(other) and not isinstance(first, alone) and not isinstance(other, alone)
-
-
-def _leaves(record: Record) -> type | None:
-    return type(record) if isinstance(record, ItemRemoved | UserForgotten) else None
+    """Return whether two records may be checked before either is applied."""
+    if first.checked_alone or other.checked_alone:
+        return False
+    return type(first) is type(other) if first.removes or other.removes else True

@@ -17,7 +17,7 @@ import msgspec
 
 from coldstream.errors import StoreDamaged
 from coldstream.inspection import FieldValue, Inspection
-from coldstream.runtime.records import Interaction, Record, UserPut
+from coldstream.runtime.records import Record
 from coldstream.storage.store import LogLine
 
 FEW = 8
@@ -61,17 +61,13 @@ class Said:
 
     def values(self, inspection: Inspection, record: Record) -> tuple[str, list[FieldValue]] | None:
         """Who claims what with a line; None where it is no person's."""
-        match record:
-            case Interaction():
-                person, side, given = record.user, "context", record.context
-            case UserPut():
-                person, side, given = record.id, "user", record.attributes
-            case _:
-                return None
+        claims = record.claims()
+        if claims is None:
+            return None
         values = list[FieldValue]()
-        for name, raw in given.items():
-            values += self._values(inspection, side, name, raw)
-        return person, values
+        for name, raw in claims.given.items():
+            values += self._values(inspection, claims.side, name, raw)
+        return claims.person, values
 
     def _values(self, inspection: Inspection, side: str, name: str, raw: Any) -> list[FieldValue]:
         if type(raw) is not str:  # lists have no hash, and are rarely the same

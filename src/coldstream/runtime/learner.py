@@ -9,34 +9,17 @@ from typing import Any, NamedTuple
 
 from coldstream.bounds import Bounds
 from coldstream.config import Hyperparameters
-from coldstream.errors import Diverged, InvalidInput, InvalidSnapshot, StoreDamaged, StoreUnavailable
+from coldstream.errors import Diverged, InvalidInput, InvalidSnapshot, StoreUnavailable
 from coldstream.events.event import Event
-from coldstream.features.schema import Schema, fields_by_side
+from coldstream.features.schema import Schema
 from coldstream.increments import State
 from coldstream.recommender import Recommender
 from coldstream.runtime.chain import Chain, made_of_chain
 from coldstream.runtime.learners import LocalLearners
 from coldstream.runtime.live_evaluation import LiveEvaluation
-from coldstream.runtime.records import (
-    BoundsChanged,
-    Evicted,
-    FieldsAdded,
-    Interaction,
-    ItemPut,
-    ItemRemoved,
-    LogHeader,
-    Merged,
-    Record,
-    RuleChanged,
-    SchemaExtended,
-    UserForgotten,
-    UserMerged,
-    UserPut,
-    ValuesReleased,
-    record_of,
-)
-from coldstream.runtime.rule import LEARNING_RULE, check_rule
-from coldstream.runtime.team import Hire, Team, translated
+from coldstream.runtime.records import Evicted, Interaction, LogHeader, Record, record_of
+from coldstream.runtime.rule import LEARNING_RULE
+from coldstream.runtime.team import Hire, Team
 from coldstream.scoring.ranking import Rank
 from coldstream.scoring.shards import BeginShards
 from coldstream.snapshot import NOT_WHAT_IT_SHOULD_BE, write_snapshot
@@ -126,50 +109,10 @@ class Learner:
 
     def apply(self, position: int, record: Record, ranks: list[Rank] | None = None) -> None:
         """Do what a line of the log says."""
-        if isinstance(record, Merged):
-            self._merge(record.learners)
-            self.position = position
-            return
-        recommender = self.recommender
-        if isinstance(record, UserMerged) and self.team is not None:
-            # A past moves from one learner to another: what they know is gathered, and they begin again with it.
-            self._merge(self.learners)
-            self.dismiss()
-        elif not isinstance(record, UserMerged):
-            self.engage()
+        record.meet_team(self)
         if self.team is not None:
-            self.team.send([(position, one) for one in translated(record, recommender)])
-        match record:
-            case Interaction():
-                self._learn(position, record, ranks)
-            case ItemPut():
-                recommender.put_items([(record.id, record.attributes, record.availability())])
-            case UserPut():
-                recommender.put_user(record.id, record.attributes)
-            case ItemRemoved():
-                recommender.remove_item(record.id)
-            case UserMerged():
-                if recommender.has_user(record.id):  # who had to go for want of room has left nothing
-                    recommender.merge_user(record.id, record.into)
-            case UserForgotten():
-                if recommender.has_user(record.id):  # who had to go for want of room may still be erased from the log
-                    recommender.forget_user(record.id)
-                recommender.forget_session(record.id)
-                recommender.release_values(record.columns)
-            case ValuesReleased():
-                recommender.release_values(record.columns)
-            case BoundsChanged():
-                recommender.follow_bounds(Bounds.from_document(record.bounds))
-            case FieldsAdded():
-                recommender.add_fields(fields_by_side(record.fields))
-            case SchemaExtended():
-                self.declared = Schema.from_document(record.schema)
-                recommender.extend(self.declared)
-            case RuleChanged():
-                check_rule(record.rule)
-                self.rule, self.rule_since = record.rule, position
-            case LogHeader():
-                raise StoreDamaged(f"line {position} of the log begins anew; a log begins once, at line 1")
+            self.team.send([(position, one) for one in record.for_team(self.recommender)])
+        record.apply(self, position, ranks)
         self.position = position
 
     def replay(self, entries: Iterable[Entry]) -> int:
@@ -185,21 +128,16 @@ class Learner:
                 count += len(piece)
         return count
 
-    def _apply_alike(self, kind: type, lines: list[tuple[int, Any]]) -> None:
-        """Do what several lines of one kind say."""
-        if kind not in (Interaction, ItemPut, UserPut):
+    def _apply_alike(self, kind: type[Record], lines: list[tuple[int, Any]]) -> None:
+        """Apply several records of one kind."""
+        if not kind.applied_together:
             for position, record in lines:
                 self.apply(position, record)
             return
         self.engage()
         if self.team is not None:
             self.team.send(lines)
-        if kind is Interaction:
-            self._replay_events(lines)
-        elif kind is ItemPut:
-            self.recommender.put_items((record.id, record.attributes, record.availability()) for _, record in lines)
-        else:
-            self.recommender.put_users((record.id, record.attributes) for _, record in lines)
+        kind.apply_all(self, lines)
         self.position = lines[-1][0]
 
     # Where others learn
@@ -214,7 +152,7 @@ class Learner:
         if self.team is None and self.has_team:
             self.team = Team((self.hire or LocalLearners)(self.recommender.state(), self.learners))
 
-    def _merge(self, learners: int) -> None:
+    def merge(self, learners: int) -> None:
         """Take over what was learned, let go what has to go, and go on with so many learners."""
         if self.team is not None:
             self.team.merge(self.recommender)
@@ -226,6 +164,12 @@ class Learner:
             self.recommender.follow_learners(learners)
         self.learners, self.unmerged, self.is_waited_for = learners, 0, False
         self._merged.set()
+
+    def gather(self) -> None:
+        """Merge what a team has learned and dismiss it; without one, do nothing."""
+        if self.team is not None:
+            self.merge(self.learners)
+            self.dismiss()
 
     def dismiss(self) -> None:
         """Let those who learn go. What they have not told is lost here, and not in the log."""
@@ -254,7 +198,7 @@ class Learner:
             self._merged.clear()
             await self._merged.wait()
 
-    def _replay_events(self, lines: list[tuple[int, Interaction]]) -> None:
+    def learn_all(self, lines: list[tuple[int, Interaction]]) -> None:
         recommender, new_users, came = self.recommender, [], set[str]()
         for _, interaction in lines:
             new_users.append(interaction.user not in came and not recommender.has_past(interaction.user))
@@ -268,12 +212,12 @@ class Learner:
                 places = recommender.replay_observed(events)
         except InvalidInput:  # one of them is a line that should not be there; alone, each is taken as far as it can be
             for position, interaction in lines:
-                self._learn(position, interaction, None)
+                self.learn(position, interaction, None)
             return
         effect_of = recommender.schema.effect_of
         self.evaluation.note_unranked(new_users, places, [bool(effect_of(own.feedback).trends) for _, own in lines])
 
-    def _learn(self, position: int, interaction: Interaction, ranks: list[Rank] | None) -> None:
+    def learn(self, position: int, interaction: Interaction, ranks: list[Rank] | None) -> None:
         recommender, event = self.recommender, interaction.event()
         new_user = not recommender.has_past(interaction.user)
         try:

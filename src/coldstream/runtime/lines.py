@@ -7,10 +7,9 @@ import msgspec
 import numpy as np
 
 from coldstream.arrays import Flags, Longs
-from coldstream.runtime.records import Interaction, ItemPut, Record, UserPut
+from coldstream.runtime.records import Record, team_decoder
 
 _encoder = msgspec.json.Encoder()
-_decoder: msgspec.json.Decoder[Record] = msgspec.json.Decoder(Record)
 
 LONGEST_BATCH = 4096
 """Lines that travel together: enough to share the price of a call, few enough to be decoded while others learn."""
@@ -32,14 +31,14 @@ class Lines(NamedTuple):
 
     def records(self) -> list[tuple[int, Record]]:
         """The inverse of `of`."""
-        return list(zip(self.position.tolist(), _decoder.decode_lines(self.body.data), strict=True))
+        return list(zip(self.position.tolist(), team_decoder().decode_lines(self.body.data), strict=True))
 
 
 def batches(lines: Sequence[tuple[int, Record]]) -> Iterator[Sequence[tuple[int, Record]]]:
     """Lines in batches. What is no event and no put is alone: a batch is looked through before it is learned."""
     first = 0
     for at, (_, record) in enumerate(lines):
-        alone = not isinstance(record, Interaction | ItemPut | UserPut)
+        alone = not record.applied_together
         if (alone or at - first >= LONGEST_BATCH) and at > first:
             yield lines[first:at]
             first = at

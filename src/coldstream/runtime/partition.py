@@ -11,26 +11,13 @@ from coldstream.bounds import Bounds
 from coldstream.errors import Diverged, Interrupted
 from coldstream.events.event import Event
 from coldstream.exchange import Changes, owner
-from coldstream.features.schema import Schema, fields_by_side
 from coldstream.garbage import collection_paused
 from coldstream.increments import State
 from coldstream.learning import Elsewhere
 from coldstream.recommender import Recommender
 from coldstream.runtime.lines import Lines
 from coldstream.runtime.partitioning import own_bounds, part_of
-from coldstream.runtime.records import (
-    BoundsChanged,
-    Evicted,
-    FeaturesReleased,
-    FieldsAdded,
-    Interaction,
-    ItemPut,
-    ItemRemoved,
-    Record,
-    SchemaExtended,
-    UserForgotten,
-    UserPut,
-)
+from coldstream.runtime.records import BoundsChanged, Interaction, Record, UserPut
 
 
 class Preceding(NamedTuple):
@@ -175,33 +162,13 @@ class Partition:
         self._slots.append(self.recommender.place(event.item).number)
 
     def _apply(self, record: Record) -> None:
-        recommender = self.recommender
         match record:
-            case ItemPut():
-                recommender.put_items([(record.id, record.attributes, record.availability())])
-            case UserPut():
-                if self.exchange.is_own(record.id):
-                    recommender.put_user(record.id, record.attributes)
-            case ItemRemoved():
-                recommender.remove_item(record.id)
-            case UserForgotten():
-                if recommender.has_user(record.id):
-                    recommender.forget_user(record.id)
-            case FeaturesReleased():
-                recommender.release_named(record.names)
-            case Evicted():
-                for item in record.items:
-                    recommender.remove_item(item)
-                recommender.release_named(record.names)  # some of them were those items' alone
-                for user in filter(recommender.has_user, record.users):
-                    recommender.forget_user(user)
-            case BoundsChanged():
-                bounds = Bounds.from_document(record.bounds)
-                recommender.follow_bounds(bounds if self.exchange.learners == 1 else own_bounds(bounds))
-            case FieldsAdded():
-                recommender.add_fields(fields_by_side(record.fields))
-            case SchemaExtended():
-                recommender.extend(Schema.from_document(record.schema))
+            case UserPut() if not self.exchange.is_own(record.id):
+                pass  # the user belongs to another learner
+            case BoundsChanged() if self.exchange.learners > 1:
+                self.recommender.follow_bounds(own_bounds(Bounds.from_document(record.bounds)))
+            case _:
+                record.change(self.recommender)
 
     # What was learned
 

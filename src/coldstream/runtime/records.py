@@ -1,19 +1,136 @@
-"""What the log holds: everything that ever changed what is known, each as one line of JSON.
+"""The kinds of record that a log holds. Each kind says here all that there is to say of it.
 
-Tags and fields are what logs on disk say: a class may get another name, they may not.
+A kind is a class with its check, its effect, what learners in other processes get to know of it, and what it claims of a
+person's values. `record_kind` registers a class; nothing else has to be changed for a new kind.
+
+Tags and fields are those of logs on disk: a class may be renamed, its tag and its fields may not.
 """
 
-from typing import Any, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 import msgspec
 
-from coldstream.errors import StoreDamaged
+from coldstream.bounds import Bounds
+from coldstream.errors import StoreDamaged, UnknownId
 from coldstream.events.availability import Availability
 from coldstream.events.event import Event
+from coldstream.features.schema import Schema, fields_by_side
+from coldstream.runtime.rule import check_rule
 from coldstream.storage.store import Entry, LogLine
 
+if TYPE_CHECKING:
+    from coldstream.recommender import Recommender
+    from coldstream.runtime.checks import Batch
+    from coldstream.runtime.learner import Learner
+    from coldstream.scoring.ranking import Rank
 
-class LogHeader(msgspec.Struct, frozen=True, tag="begin", tag_field="kind", omit_defaults=True):
+
+class ClaimedValues(NamedTuple):
+    """Values of a person: those of user attributes, or of a context."""
+
+    person: str
+    side: str
+    given: Mapping[str, Any]
+
+
+class Record(msgspec.Struct, frozen=True, tag_field="kind"):
+    """A line of the log: one change of what is known."""
+
+    applied_together: ClassVar[bool] = False
+    """Whether many records of the kind are applied in one call."""
+    checked_alone: ClassVar[bool] = False
+    """Whether all records before it have to be applied before it can be checked."""
+    removes: ClassVar[bool] = False
+    """Whether it removes an item or a user: it is checked together with records of its own kind only."""
+    forgets: ClassVar[bool] = False
+    """Whether it asks the store to erase its person."""
+
+    def person(self) -> str | None:
+        """Return the id of the person whose line it is."""
+        return None
+
+    def identity(self) -> str | None:
+        """Return the id by which a client names the record: the log has each at most once."""
+        return None
+
+    def check(self, batch: "Batch") -> None:
+        """Raise a `ColdstreamError` if the record cannot be applied after the records of a batch before it."""
+
+    def apply(self, learner: "Learner", position: int, ranks: "list[Rank] | None" = None) -> None:
+        """Change what a learner knows as the record says; `position` is that of its line, `ranks` those of its item."""
+        self.change(learner.recommender)
+
+    @classmethod
+    def apply_all(cls, learner: "Learner", lines: Sequence[tuple[int, Any]]) -> None:
+        """Apply many records of the kind, each with its position; only for kinds that are `applied_together`."""
+        cls.change_all(learner.recommender, [record for _, record in lines])
+
+    def change(self, recommender: "Recommender") -> None:
+        """Change a recommender as the record says."""
+        raise NotImplementedError
+
+    @classmethod
+    def change_all(cls, recommender: "Recommender", records: Sequence[Any]) -> None:
+        """Change a recommender as many records of the kind say, one after the other."""
+        raise NotImplementedError
+
+    def meet_team(self, learner: "Learner") -> None:
+        """Prepare the team of learners, if there is one, for the record."""
+        learner.engage()
+
+    def for_team(self, front: "Recommender") -> "list[Record]":
+        """Return the record as learners understand it whose columns have other numbers; called before `apply`."""
+        return [self]
+
+    def claims(self) -> ClaimedValues | None:
+        """Return the person and the person's values that the record has."""
+        return None
+
+
+_kinds: list[type[Record]] = []
+_encoder = msgspec.json.Encoder()
+_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(Record)
+
+Kind = TypeVar("Kind", bound=type[Record])
+
+
+def record_kind(kind: Kind) -> Kind:
+    """Register a kind of record, so that logs may hold it."""
+    global _decoder
+    _kinds.append(kind)
+    union: Any = _kinds[0]
+    for other in _kinds[1:]:
+        union |= other
+    _decoder = msgspec.json.Decoder(union)
+    return kind
+
+
+def forget_kind(kind: type[Record]) -> None:
+    """Take back the registration of the kind that was registered last."""
+    assert _kinds.pop() is kind
+    record_kind(_kinds.pop())
+
+
+def line(record: Record) -> LogLine:
+    """Return a record as the store takes it."""
+    return LogLine(_encoder.encode(record), record.person(), record.identity(), forgets=record.forgets)
+
+
+def record_of(entry: Entry) -> Any:
+    """Return the record that a line of the log holds."""
+    try:
+        return _decoder.decode(entry.body)
+    except msgspec.DecodeError as error:
+        message = f"line {entry.position} of the log cannot be read ({error}); it was damaged, or written by a newer release"
+        raise StoreDamaged(message) from error
+
+
+# The model
+
+
+@record_kind
+class LogHeader(Record, frozen=True, tag="begin", omit_defaults=True):
     """The first line of a log: what its recommender is made from."""
 
     schema: dict[str, Any]
@@ -22,66 +139,87 @@ class LogHeader(msgspec.Struct, frozen=True, tag="begin", tag_field="kind", omit
     bounds: dict[str, Any] | None = None
     """None in logs that were begun before there were bounds."""
     rule: int = 1
-    """By which rule it is learned, until a line says otherwise."""
+    """The learning rule until a line changes it."""
+
+    def apply(self, learner: "Learner", position: int, ranks: "list[Rank] | None" = None) -> None:
+        raise StoreDamaged(f"line {position} of the log begins anew; a log begins once, at line 1")
 
 
-class BoundsChanged(msgspec.Struct, frozen=True, tag="bounds", tag_field="kind"):
-    """What is learned and remembered is kept within other bounds from here on."""
+@record_kind
+class BoundsChanged(Record, frozen=True, tag="bounds"):
+    """Other bounds hold from here on."""
 
     bounds: dict[str, Any]
 
+    def change(self, recommender: "Recommender") -> None:
+        recommender.follow_bounds(Bounds.from_document(self.bounds))
 
-class RuleChanged(msgspec.Struct, frozen=True, tag="rule", tag_field="kind"):
-    """From here on the log is learned by another rule, and no replay begins before."""
+
+@record_kind
+class RuleChanged(Record, frozen=True, tag="rule"):
+    """The log is learned by another rule from here on, and no replay begins before this line."""
 
     rule: int
 
+    def apply(self, learner: "Learner", position: int, ranks: "list[Rank] | None" = None) -> None:
+        check_rule(self.rule)
+        learner.rule, learner.rule_since = self.rule, position
 
-class Merged(msgspec.Struct, frozen=True, tag="merged", tag_field="kind"):
-    """What several learners have learned since the last such line is merged; from here on there are so many of them.
 
-    A log without such lines is learned by one.
+@record_kind
+class Merged(Record, frozen=True, tag="merged"):
+    """Learners merge here what each learned since the last such line; from here on there are so many of them.
+
+    A log without such lines is learned by one learner.
     """
 
     learners: int
 
+    def apply(self, learner: "Learner", position: int, ranks: "list[Rank] | None" = None) -> None:
+        learner.merge(self.learners)
 
-class FeaturesReleased(msgspec.Struct, frozen=True, tag="features-released", tag_field="kind"):
-    """What `ValuesReleased` is to learners whose columns have other numbers. No log has such a line."""
+    def meet_team(self, learner: "Learner") -> None:
+        """Leave the team as it is: `apply` tells it to merge."""
 
-    names: tuple[tuple[str, str], ...]
-
-
-class Evicted(msgspec.Struct, frozen=True, tag="evicted", tag_field="kind"):
-    """What had to go at a merge, for learners, who do not know all that there is. No log has such a line."""
-
-    users: tuple[str, ...]
-    items: tuple[str, ...]
-    names: tuple[tuple[str, str], ...]
-    """Fields and values."""
+    def for_team(self, front: "Recommender") -> list[Record]:
+        return []
 
 
-class SchemaExtended(msgspec.Struct, frozen=True, tag="schema", tag_field="kind"):
-    """More fields were declared."""
+@record_kind
+class SchemaExtended(Record, frozen=True, tag="schema"):
+    """The declared schema has more fields from here on."""
 
     schema: dict[str, Any]
 
+    def apply(self, learner: "Learner", position: int, ranks: "list[Rank] | None" = None) -> None:
+        learner.declared = Schema.from_document(self.schema)
+        self.change(learner.recommender)
 
-class FieldsAdded(msgspec.Struct, frozen=True, tag="fields", tag_field="kind"):
-    """Fields were declared while the service ran: by side, field → options. The settings' schema need not have them."""
+    def change(self, recommender: "Recommender") -> None:
+        recommender.extend(Schema.from_document(self.schema))
+
+
+@record_kind
+class FieldsAdded(Record, frozen=True, tag="fields"):
+    """Fields were declared while the service ran, by side; the schema of the settings need not have them."""
 
     fields: dict[str, dict[str, Any]]
 
+    checked_alone: ClassVar[bool] = True  # what a field may be depends on all fields before, those of events included
 
-class UserPut(msgspec.Struct, frozen=True, tag="user", tag_field="kind"):
-    """A user came, or has other attributes now."""
+    def check(self, batch: "Batch") -> None:
+        batch.recommender.check_fields(fields_by_side(self.fields))
 
-    id: str
-    attributes: dict[str, Any]
+    def change(self, recommender: "Recommender") -> None:
+        recommender.add_fields(fields_by_side(self.fields))
 
 
-class ItemPut(msgspec.Struct, frozen=True, tag="item", tag_field="kind", omit_defaults=True):
-    """An item came, or has other attributes now."""
+# Items
+
+
+@record_kind
+class ItemPut(Record, frozen=True, tag="item", omit_defaults=True):
+    """An item was added, or its attributes and availability were replaced."""
 
     id: str
     attributes: dict[str, Any]
@@ -89,42 +227,149 @@ class ItemPut(msgspec.Struct, frozen=True, tag="item", tag_field="kind", omit_de
     available_until: float | None = None
     hidden: bool = False
 
+    applied_together: ClassVar[bool] = True
+
     def availability(self) -> Availability:
-        """When it may be recommended."""
+        """Return when the item may be recommended."""
         return Availability.of(self.id, self.available_from, self.available_until, self.hidden)
 
+    def check(self, batch: "Batch") -> None:
+        first, end = self.available_from, self.available_until
+        batch.recommender.check_item(self.id, self.attributes, available_from=first, available_until=end, hidden=self.hidden)
+        batch.items.add(self.id)
 
-class ItemRemoved(msgspec.Struct, frozen=True, tag="item-removed", tag_field="kind"):
-    """An item went."""
+    def change(self, recommender: "Recommender") -> None:
+        self.change_all(recommender, [self])
+
+    @classmethod
+    def change_all(cls, recommender: "Recommender", records: Sequence[Any]) -> None:
+        recommender.put_items((record.id, record.attributes, record.availability()) for record in records)
+
+
+@record_kind
+class ItemRemoved(Record, frozen=True, tag="item-removed"):
+    """An item was removed."""
 
     id: str
 
+    removes: ClassVar[bool] = True
 
-class UserForgotten(msgspec.Struct, frozen=True, tag="user-forgotten", tag_field="kind", omit_defaults=True):
-    """A user went, and is to be purged from the log."""
+    def check(self, batch: "Batch") -> None:
+        if not batch.recommender.has_item(self.id) or not batch.remove(self):
+            raise UnknownId(f"item {self.id!r} is not in the catalogue; nothing was removed")
+
+    def change(self, recommender: "Recommender") -> None:
+        recommender.remove_item(self.id)
+
+
+# Users
+
+
+@record_kind
+class UserPut(Record, frozen=True, tag="user"):
+    """A user was added, or the user's attributes were replaced."""
 
     id: str
-    columns: tuple[int, ...] = ()
-    """What `ValuesReleased` says now: older releases looked for it first, and wrote it into the same line."""
-    time: float = 0.0
-    """When it was asked for, in seconds since 1970; nothing that is learned depends on it."""
+    attributes: dict[str, Any]
+
+    applied_together: ClassVar[bool] = True
+
+    def person(self) -> str | None:
+        return self.id
+
+    def check(self, batch: "Batch") -> None:
+        batch.recommender.check_user(self.id, self.attributes)
+
+    def change(self, recommender: "Recommender") -> None:
+        self.change_all(recommender, [self])
+
+    @classmethod
+    def change_all(cls, recommender: "Recommender", records: Sequence[Any]) -> None:
+        recommender.put_users((record.id, record.attributes) for record in records)
+
+    def claims(self) -> ClaimedValues | None:
+        return ClaimedValues(self.id, "user", self.attributes)
 
 
-class UserMerged(msgspec.Struct, frozen=True, tag="user-merged", tag_field="kind"):
-    """What a session did belongs to a user now, and the session went. Its lines stay, until the user goes."""
+@record_kind
+class UserMerged(Record, frozen=True, tag="user-merged"):
+    """A session's past was moved to a user. The lines of the session stay until the user is forgotten."""
 
     id: str
     into: str
 
+    checked_alone: ClassVar[bool] = True  # whether there is a session to merge depends on every line before
 
-class ValuesReleased(msgspec.Struct, frozen=True, tag="values-released", tag_field="kind"):
-    """Values went that nobody had but people who had left."""
+    def person(self) -> str | None:
+        return self.into
+
+    def check(self, batch: "Batch") -> None:
+        batch.recommender.check_merge(self.id, self.into)
+
+    def meet_team(self, learner: "Learner") -> None:
+        """Gather what learners know: a past moves from one of them to another."""
+        learner.gather()
+
+    def change(self, recommender: "Recommender") -> None:
+        if recommender.has_user(self.id):  # not if the session was evicted
+            recommender.merge_user(self.id, self.into)
+
+
+@record_kind
+class UserForgotten(Record, frozen=True, tag="user-forgotten", omit_defaults=True):
+    """A user was forgotten, and is to be erased from the log."""
+
+    id: str
+    columns: tuple[int, ...] = ()
+    """Columns that `ValuesReleased` names now: older releases wrote them into this line."""
+    time: float = 0.0
+    """When it was asked for, in seconds since 1970; nothing that is learned depends on it."""
+
+    removes: ClassVar[bool] = True
+    forgets: ClassVar[bool] = True
+
+    def person(self) -> str | None:
+        return self.id
+
+    def check(self, batch: "Batch") -> None:
+        known = batch.recommender.has_user(self.id) or batch.recommender.has_session(self.id)
+        known = known or self.id in batch.in_log or batch.recommender.memory.has_lost_users
+        if not known or not batch.remove(self):
+            raise UnknownId(f"user {self.id!r} is not known; there is nothing to forget")
+
+    def change(self, recommender: "Recommender") -> None:
+        if recommender.has_user(self.id):  # not if the user was evicted; the log may have lines all the same
+            recommender.forget_user(self.id)
+        recommender.forget_session(self.id)
+        recommender.release_values(self.columns)
+
+    def for_team(self, front: "Recommender") -> list[Record]:
+        if not self.columns:
+            return [self]
+        return [msgspec.structs.replace(self, columns=()), *ValuesReleased(self.columns).for_team(front)]
+
+
+@record_kind
+class ValuesReleased(Record, frozen=True, tag="values-released"):
+    """Values were forgotten that belonged only to people who were forgotten."""
 
     columns: tuple[int, ...]
-    """Their columns: numbers, so that the line repeats none of the values."""
+    """Numbers, so that the line repeats none of the values."""
+
+    checked_alone: ClassVar[bool] = True  # which values belong to no other person depends on every line before
+
+    def change(self, recommender: "Recommender") -> None:
+        recommender.release_values(self.columns)
+
+    def for_team(self, front: "Recommender") -> list[Record]:
+        return [FeaturesReleased(tuple(front.names_of(self.columns)))]
 
 
-class Interaction(msgspec.Struct, frozen=True, tag="event", tag_field="kind", omit_defaults=True):
+# Events
+
+
+@record_kind
+class Interaction(Record, frozen=True, tag="event", omit_defaults=True):
     """A user chose an item."""
 
     user: str
@@ -133,60 +378,71 @@ class Interaction(msgspec.Struct, frozen=True, tag="event", tag_field="kind", om
     context: dict[str, Any] = {}
     event_id: str | None = None
     feedback: str | None = None
-    """The kind of the event, where it has one."""
+    """The kind of the event, such as a view or a purchase."""
     recommendation_id: str | None = None
-    """The recommendation that it was taken from, where the client says so; nothing that is learned depends on it."""
+    """The list that the item was taken from, where the client says so; nothing that is learned depends on it."""
     passed_over: tuple[str, ...] = ()
-    """What was shown above the item and not taken, where it is learned from: a replay needs to know nothing else of it."""
+    """Items shown above the chosen one and not taken, where they are learned from."""
+
+    applied_together: ClassVar[bool] = True
 
     def event(self) -> Event:
-        """What the recommender learns from."""
+        """Return the event to learn from."""
         return Event.logged(self.user, self.item, self.time, self.context, self.feedback, self.passed_over)
 
+    def person(self) -> str | None:
+        return self.user
 
-Record: TypeAlias = (
-    LogHeader
-    | BoundsChanged
-    | RuleChanged
-    | Merged
-    | FeaturesReleased
-    | Evicted
-    | SchemaExtended
-    | FieldsAdded
-    | UserPut
-    | ItemPut
-    | ItemRemoved
-    | UserForgotten
-    | UserMerged
-    | ValuesReleased
-    | Interaction
-)
+    def identity(self) -> str | None:
+        return self.event_id
 
+    def check(self, batch: "Batch") -> None:
+        event = Event(self.user, self.item, self.time, self.context, self.feedback)
+        if self.context or self.feedback is not None or not batch.recommender.schema.open_items:
+            batch.admit_fields(event, certain=self.event_id is None)
 
-_encoder = msgspec.json.Encoder()
-_decoder: msgspec.json.Decoder[Record] = msgspec.json.Decoder(Record)
+    def apply(self, learner: "Learner", position: int, ranks: "list[Rank] | None" = None) -> None:
+        learner.learn(position, self, ranks)
+
+    @classmethod
+    def apply_all(cls, learner: "Learner", lines: Sequence[tuple[int, Any]]) -> None:
+        learner.learn_all(list(lines))
+
+    def claims(self) -> ClaimedValues | None:
+        return ClaimedValues(self.user, "context", self.context)
 
 
-def line(record: Record) -> LogLine:
-    """A record as the store takes it."""
-    body = _encoder.encode(record)
-    match record:
-        case Interaction():
-            return LogLine(body, record.user, record.event_id)
-        case UserPut():
-            return LogLine(body, record.id)
-        case UserMerged():
-            return LogLine(body, record.into)
-        case UserForgotten():
-            return LogLine(body, record.id, forgets=True)
-        case _:
-            return LogLine(body)
+# What learners in other processes are told, and no log holds
 
 
-def record_of(entry: Entry) -> Record:
-    """The inverse of `line`."""
-    try:
-        return _decoder.decode(entry.body)
-    except msgspec.DecodeError as error:
-        message = f"line {entry.position} of the log cannot be read ({error}); it was damaged, or written by a newer release"
-        raise StoreDamaged(message) from error
+class FeaturesReleased(Record, frozen=True, tag="features-released"):
+    """`ValuesReleased` for learners, whose columns have other numbers: fields and values."""
+
+    names: tuple[tuple[str, str], ...]
+
+    def change(self, recommender: "Recommender") -> None:
+        recommender.release_named(self.names)
+
+
+class Evicted(Record, frozen=True, tag="evicted"):
+    """What was evicted at a merge, for learners, who do not know all that there is."""
+
+    users: tuple[str, ...]
+    items: tuple[str, ...]
+    names: tuple[tuple[str, str], ...]
+    """Fields and values."""
+
+    def change(self, recommender: "Recommender") -> None:
+        for item in self.items:
+            recommender.remove_item(item)
+        recommender.release_named(self.names)  # some of them were those items' alone
+        for user in filter(recommender.has_user, self.users):
+            recommender.forget_user(user)
+
+
+def team_decoder() -> "msgspec.json.Decoder[Any]":
+    """Return a decoder of what learners in other processes are told: every kind of a log, and two besides."""
+    union: Any = FeaturesReleased | Evicted
+    for kind in _kinds:
+        union |= kind
+    return msgspec.json.Decoder(union)

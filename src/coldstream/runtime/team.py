@@ -7,7 +7,7 @@ from coldstream.increments import State
 from coldstream.recommender import Recommender
 from coldstream.runtime.learners import Learners
 from coldstream.runtime.lines import Lines, batches
-from coldstream.runtime.records import FeaturesReleased, Record, UserForgotten, ValuesReleased
+from coldstream.runtime.records import Record
 
 Hire: TypeAlias = Callable[[State, int], Learners]
 """Makes so many learners that know a state."""
@@ -43,14 +43,3 @@ class Team:
             self._learners.take(Lines.of(batch))
             self._learners.learn(len(batch))
         self._waiting = []
-
-
-def translated(record: Record, front: Recommender) -> list[Record]:
-    """A record as learners understand it who number their columns otherwise, before it is applied to `front`."""
-    match record:
-        case ValuesReleased():
-            return [FeaturesReleased(tuple(front.names_of(record.columns)))]
-        case UserForgotten(columns=columns) if columns:
-            return [record, FeaturesReleased(tuple(front.names_of(columns)))]
-        case _:
-            return [record]
