@@ -54,7 +54,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/unit/test_scan_order.py",
         "tests/kernels/test_negatives.py",
     ),
-    "scoring": ("tests/unit/test_scan_order.py", "tests/contracts/test_scorers.py", "tests/unit/test_shards.py"),
+    "scoring": ("tests/unit/test_scan_order.py", "tests/contracts/test_scorers.py"),
     "features": ("tests/unit/test_schema.py", "tests/unit/test_vocabulary.py"),
     "recommender": (
         "tests/unit/test_training.py",
@@ -82,7 +82,6 @@ _JOINING = (
     "memory.py",
     "eviction.py",
     "increments.py",
-    "journal.py",
     "training.py",
     "learning.py",
     "inspection.py",

@@ -181,7 +181,6 @@ class Exchange:
             forget_last_update(self._shared)
         self._penalties, self._since = self._penalties_now(), clock.position
         parameters.changes += 1
-        parameters.journal.note(union)
         return len(union)
 
     def merged(self, changes: Sequence[Changes]) -> Changes:
@@ -291,7 +290,6 @@ def adopt(shared: SharedModel, changes: Sequence[Changes], clock: Clock) -> None
         columns = _columns_of(shared, one, _Peer(), clock)
         for name in (*_exchanged(shared), STAMP):
             getattr(parameters.rows, name)[columns] = one.rows[name]
-        parameters.journal.note(columns)
         _adopt_penalties(shared, one.penalties)
     parameters.changes += 1
 

@@ -34,9 +34,6 @@ from coldstream.learning import Elsewhere, learn_all, learn_one, learn_or_observ
 from coldstream.memory import least_budget
 from coldstream.model.factorization_machine import checked_seed, resolve_hyperparameters
 from coldstream.reader import Reader, Recommendation, Size
-from coldstream.scoring.scorer import scorer_of
-from coldstream.scoring.sharded_scan import ShardedScan
-from coldstream.scoring.shards import BeginShards
 from coldstream.shared_model import DescribedItem, SharedModel
 from coldstream.shared_state import MODEL, parts_of, shared_model_of, view_of
 from coldstream.snapshot import NOT_WHAT_IT_SHOULD_BE, read_snapshot, write_snapshot
@@ -58,9 +55,6 @@ class Recommender(Reader):
     follow from, and `bounds` limit what is learned and remembered. Whatever raises a `ColdstreamError` has changed nothing.
     What only reads (`recommend`, `rank`, `predict`, `explain`) is that of a `Reader`, and never changes anything.
     """
-
-    _begin_shards: BeginShards | None = None
-    _sharded: ShardedScan | None = None
 
     def __init__(
         self,
@@ -453,29 +447,6 @@ class Recommender(Reader):
             raise InvalidInput(f"{message}; a log is learned in its order, and every line once")
         return position
 
-    # Where requests are scanned
-
-    def scan_in_shards(self, begin: BeginShards | None) -> None:
-        """Answer from shards of the catalogue that `begin` makes, with the same bits; None, and this process scans again.
-
-        What shards know is brought up to date before they are asked. Where they are lost, this process scans meanwhile.
-        """
-        sharded = None if begin is None else ShardedScan(self._shared.machine, self._shared.catalogue, begin)
-        if self._sharded is not None:
-            self._sharded.close()
-        self._begin_shards, self._sharded = begin, sharded
-        self._shared.scorer = scorer_of(self._shared.machine, self._shared.catalogue) if sharded is None else sharded
-
-    def tell_shards(self) -> None:
-        """Let shards know what has changed before anybody asks, where there are any."""
-        if self._sharded is not None:
-            self._sharded.tell()
-
-    @property
-    def shards(self) -> int:
-        """How many shards answered the last request; 0 where this process scanned."""
-        return 0 if self._sharded is None else self._sharded.answering
-
     # What survives
 
     def save(self, path: str | Path) -> None:
@@ -535,7 +506,6 @@ class Recommender(Reader):
             raise ValueError("a trend has a clock of the future")
         self._shared, self._users, self._clock = shared, users, clock
         self._merged_at = clock
-        self.scan_in_shards(self._begin_shards)
 
     def _described_user(self, user: str, attributes: Mapping[str, Any] | None) -> tuple[Mapping[str, Any], Features]:
         given = checked_names(f"user {checked_id('user', user)!r}", {} if attributes is None else attributes)

@@ -399,9 +399,7 @@ class SharedModel:
             drawn = drawn._replace(passed_over=np.array(passed_over, np.int32))
         own = (parameters.rows, parameters.optimizer, self.machine.rule, items, drawn, x, slot, history)
         learned: bool = _learn_event(*own, effect.weight, bool(effect.trends), clock.events)
-        if learned:
-            parameters.note_last_update()
-            self.catalogue.journal.note([slot])
+        parameters.changes += learned
         return learned
 
     def learn_batch(self, batch: EventBatch, first: int, longest: int, clock: int) -> int:
@@ -411,10 +409,8 @@ class SharedModel:
         parameters.make_room(self.most_touched(longest, passed_over))
         self.catalogue.make_room(len(batch.recent) + 2 * len(batch.slot))
         own, items, drawn = parameters.optimizer, self.catalogue.items, self.draw(0, 0.0)
-        done = int(_learn_events(parameters.rows, own, self.machine.rule, items, drawn, batch, first, clock))
-        parameters.note_updates(int(batch.position[first]))
-        self.catalogue.journal.note(batch.slot[first:done])
-        return done
+        parameters.changes += 1
+        return int(_learn_events(parameters.rows, own, self.machine.rule, items, drawn, batch, first, clock))
 
     def draw(self, position: int, time: float) -> NegativeDraw:
         """Where the negatives of an event come from, of a position and a time."""

@@ -51,7 +51,6 @@ def train(shared: SharedModel, users: UserStates, events: Sequence[Event], epoch
     last = encoded.clock.position
     own.rows.touched_at[own.rows.touched_at > last] = last  # later epochs draw by positions beyond it
     own.changes += 1
-    own.journal.note_all()
     shared.catalogue.adopt(encoded.replay.trends, encoded.replay.rows)
     return encoded.clock
 

@@ -1,7 +1,6 @@
 """What every scorer has to do, wherever it finds items' vectors: a new one is one line in `SCORERS`."""
 
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 import pytest
@@ -13,8 +12,6 @@ from coldstream.model.factorization_machine import FactorizationMachine
 from coldstream.model.reference import Theta, score
 from coldstream.scoring.requests import NOTHING_EXCLUDED, EncodedRequest
 from coldstream.scoring.scorer import AcrossVectors, FoldedVectors, Scan, Scorer
-from coldstream.scoring.sharded_scan import ShardedScan
-from coldstream.scoring.shards import LocalShards
 
 ITEMS, USERS = 60, 7
 SCHEMA = Schema(item=[Id(), Category("brand"), Number("price", scale=10)], context=[Category("device")])
@@ -24,8 +21,6 @@ SCORERS: dict[str, tuple[str, Build]] = {
     "across": ("across", lambda machine, items: Scan(machine, items, AcrossVectors(machine, items))),
     "folded j>i": ("j>i", lambda machine, items: Scan(machine, items, FoldedVectors(machine, items))),
     "folded j>=i": ("j>=i", lambda machine, items: Scan(machine, items, FoldedVectors(machine, items))),
-    "in 1 shard": ("across", lambda machine, items: ShardedScan(machine, items, partial(LocalShards, 1))),
-    "in 3 shards": ("across", lambda machine, items: ShardedScan(machine, items, partial(LocalShards, 3))),
 }
 """By name: which pairs it scores, and how it is made."""
 

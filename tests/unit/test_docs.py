@@ -128,9 +128,7 @@ def test_every_decision_is_indexed_with_whether_it_holds() -> None:
     index = (DECISIONS / "README.md").read_text(encoding="utf-8").splitlines()
     rows = [re.match(r"\| (\d+) \| \[(.+?)\]\((\S+?)\) \| (.+) \|$", line) for line in index]
     indexed = [row.groups() for row in rows if row]
-    assert [(int(number), name) for number, _, name, _ in indexed] == [
-        (n, record.name) for n, record in enumerate(RECORDS, 1)
-    ], "a decision has no line in the index, or the numbers have a gap"
+    assert [name for _, _, name, _ in indexed] == [record.name for record in RECORDS], "a decision has no line in the index"
     for number, title, name, holds in indexed:
         first, _, *rest = (DECISIONS / name).read_text(encoding="utf-8").splitlines()
         assert name.startswith(f"{int(number):04}-")

@@ -33,7 +33,6 @@ from coldstream.events.availability import Availability
 from coldstream.features.encoder import ItemAttribute
 from coldstream.features.history import LastItemFeatures
 from coldstream.features.sparse import Sparse
-from coldstream.journal import Journal
 from coldstream.model.compiled import unchecked_entry
 
 _count_choice, _enter = unchecked_entry(count_choice), unchecked_entry(enter)
@@ -66,8 +65,6 @@ class Catalogue:
         """What the ids and the attributes weigh, in bytes."""
         self.changes = 0
         """How often items came, changed or went: as long as it is the same, so are all that a scan reads but trends."""
-        self.journal = Journal()
-        """The slots of which anything was written that a scan reads, where somebody watches."""
         self._table = SlotTable()
         self._live: set[str] = set()  # the ids of `choices` ≥ 0, because Python asks for every event
         self._combinations = CombinationTable()
@@ -187,7 +184,6 @@ class Catalogue:
         self._live.update(one.item for one in items)
         self.arrivals += count
         enter_all(self._trends, rows, first, last, clock)
-        self.journal.note(slots)
         self.changes += 1
         self._items = None
 
@@ -212,7 +208,6 @@ class Catalogue:
         self.attributes[slot], self.last_item_features[slot] = attributes, last_item_features
         self._numbers.put(slot, attributes)
         self._describe(position, fields)
-        self.journal.note([slot])
         self.changes += 1
         self._items = None
         return slot
@@ -231,7 +226,6 @@ class Catalogue:
         leave(self._trends, self._order.rows, position, clock)
         take_out(self._neighbours, slot)
         self._order.remove(slot)
-        self.journal.note([slot])
         self._choices[slot] = -1
         self._live.remove(item)
         self.weight -= attributes_cost(self.attributes[slot])
@@ -292,7 +286,6 @@ class Catalogue:
             self._live = live_ids
             write_back(self._trends, trends)
             self._neighbours = with_slots(neighbours, len(self._choices))
-            self.journal.note_all()
             self.changes += 1
             self._items = None
 
@@ -322,7 +315,6 @@ class Catalogue:
         """An item was chosen, now and after these; it is counted, or else passed by."""
         self.make_room(len(recent))
         _count_choice(self.items, slot, recent, counted, clock)
-        self.journal.note([slot])
 
     def make_room(self, recent: int) -> None:
         """Room to count choices after so many others in all."""
@@ -334,7 +326,6 @@ class Catalogue:
     def adopt(self, trends: Trends, rows: ScanRows) -> None:
         """Take over trends that were counted on copies of what a scan reads."""
         self._trends, self._order.rows = trends, rows
-        self.journal.note_all()
         self._items = None
 
     def _describe(self, position: int, fields: Sequence[ItemAttribute]) -> None:
@@ -458,7 +449,6 @@ class Catalogue:
         self.arrivals = saved_count("arrivals", document["arrivals"])
         restore_trends(self._trends, arrays)
         self._neighbours = restored(self._neighbours, slots, slot, arrays)
-        self.journal.note_all()
         self.changes += 1
         self._items = None
 

@@ -13,7 +13,7 @@ from coldstream.config import PRESETS
 from coldstream.features.fields import Categories, Category, Id, Number, TimePart
 from coldstream.features.schema import Schema
 from coldstream.model.factorization_machine import FactorizationMachine
-from coldstream.runtime.warming import warm_merging, warm_reading, warm_shards, warm_up
+from coldstream.runtime.warming import warm_merging, warm_reading, warm_up
 
 _SCHEMA = Schema(
     user=[Id(), Category("country"), Number("age")],
@@ -46,11 +46,6 @@ def _merging(preset: str) -> None:
     warm_merging(_SCHEMA, PRESETS[preset])
 
 
-def _sharded(preset: str) -> None:
-    if PRESETS[preset].pairs == "across":
-        warm_shards(_SCHEMA, PRESETS[preset])
-
-
 def _predicting() -> None:
     machine = FactorizationMachine()
     machine.learn_one({"city": "Kyoto"}, 1.0)
@@ -61,7 +56,7 @@ def _run(args: argparse.Namespace) -> int:
     started, presets = time.perf_counter(), args.preset or ["default"]
     # Processes that begin anew: they read what others have compiled, and threads would wait for each other.
     with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
-        parts = [pool.submit(part, name) for part in (_learning, _reading, _merging, _sharded) for name in presets]
+        parts = [pool.submit(part, name) for part in (_learning, _reading, _merging) for name in presets]
         for part in (*parts, pool.submit(_predicting)):
             part.result()
     config: Any = numba.config

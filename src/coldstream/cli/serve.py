@@ -29,18 +29,14 @@ def _run(args: argparse.Namespace) -> int:
             raise InvalidInput(
                 f"address is that of an engine's cluster, got {settings.address!r}; give --engine ray with it"
             )
-        if settings.shards:
-            raise InvalidInput(f"shards are on an engine's cluster, got {settings.shards}; give --engine ray with it")
         serve(settings, feed=_feed(settings))
         return 0
     from coldstream.engines.ray.session import connected  # what it needs is not always installed
 
-    with connected(settings.address, settings.learners + settings.shards) as ray:
+    with connected(settings.address, settings.learners) as ray:
         from coldstream.engines.ray.learners import RayLearners
-        from coldstream.engines.ray.shards import RayShards
 
-        begin_shards = partial(RayShards, ray, settings.shards) if settings.shards else None
-        serve(settings, hire=partial(RayLearners, ray), feed=_feed(settings), begin_shards=begin_shards)
+        serve(settings, hire=partial(RayLearners, ray), feed=_feed(settings))
     return 0
 
 

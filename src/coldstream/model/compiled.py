@@ -33,14 +33,6 @@ def inlined(function: Function) -> Function:
     return cast(Function, numba.njit(nogil=True, error_model="numpy", forceinline=True, fastmath=_EXACT)(function))
 
 
-def spliced(function: Function) -> Function:
-    """A part of a kernel that is written into it before it is compiled: for parts that are handed all there is.
-
-    What is handed over to a part that is inlined later is counted as referred to, array by array, and back again.
-    """
-    return cast(Function, numba.njit(nogil=True, error_model="numpy", inline="always", fastmath=_EXACT)(function))
-
-
 def unchecked_entry(function: Function) -> Function:
     """The same kernel for hot callers in Python that always pass the same types.
 

@@ -181,7 +181,7 @@ class FactorizationMachine:
         own.make_room(len(x.column))
         if not _learn(own.rows, own.optimizer, self.rule, x, _NOTHING, y, 1.0, self.samples):
             raise Diverged(self.divergence(f"sample with target {y:g}"))
-        own.note_last_update()
+        own.changes += 1
 
     def predict_samples(self, samples: Samples) -> Doubles:
         """ŷ of many `samples`, whose columns have to be there."""
@@ -200,7 +200,6 @@ class FactorizationMachine:
             undo()
             raise Diverged(self.divergence(f"sample {order[failed]} with target {targets[order[failed]]:g}"))
         own.changes += 1
-        own.journal.note_all()
         self.samples += len(order)
 
     def divergence(self, what: str) -> str:

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from coldstream.arrays import Ulongs, checked_columns, copies, grown, grown_up_to, write_back
 from coldstream.config import Hyperparameters
-from coldstream.journal import Journal
 from coldstream.model.compiled import unchecked_entry
 from coldstream.model.keyed_random import fill_normal
 from coldstream.model.renewal import SURPRISES
@@ -40,8 +39,6 @@ class Parameters:
         self.fields = 0
         self.changes = 0
         """How often anything was learned, started or released: as long as it is the same, so is Θ."""
-        self.journal = Journal()
-        """The columns that were written, where somebody watches: whoever writes to Θ notes them, or all."""
         f, i = np.float32, np.int32
         weights, vectors = np.zeros(0, f), np.zeros((0, k), f)
         self.rows = Rows(np.zeros(0, i), weights, vectors, weights, vectors, weights, vectors, np.zeros(0, np.int64))
@@ -111,7 +108,6 @@ class Parameters:
         rows = np.array(columns, np.int64)
         self.rows.field[rows] = field
         self.rows.touched_at[rows] = at
-        self.journal.note(rows)
         if self.optimizer.factored[field]:
             _fill_normal(keys, self._deviation, rows, self.rows.V)
 
@@ -121,23 +117,10 @@ class Parameters:
         own, gone = self.optimizer, np.array(list(columns), np.int64)
         for name in self.used:
             getattr(self.rows, name)[gone] = 0
-        self.journal.note(gone)
         if self._paper:
             last = np.flatnonzero(np.isin(own.touched[: own.touches[0]], gone))
             own.sw[last] = 0
             own.sV[last] = 0
-
-    def note_last_update(self) -> None:
-        """Note the columns that the last update has touched."""
-        self.changes += 1
-        if self.journal.watched:
-            self.journal.note(self.optimizer.touched[: self.optimizer.touches[0]])
-
-    def note_updates(self, first: int) -> None:
-        """Note the columns that updates from a position on have touched."""
-        self.changes += 1
-        if self.journal.watched:
-            self.journal.note(np.flatnonzero(self.rows.touched_at[: self.columns] >= first).astype(np.int32))
 
     def truncate(self, columns: int, fields: int) -> None:
         """Give up columns at the end, all of them released, and fields."""
@@ -163,7 +146,6 @@ class Parameters:
             write_back(self.rows, saved)
             write_back(self.optimizer, kept)
             self.changes += 1
-            self.journal.note_all()
 
         return undo
 
@@ -193,7 +175,6 @@ class Parameters:
                     raise ValueError(f"{name} has type {source.dtype} and shape {source.shape}")
                 array[: len(source)] = source
         self.changes += 1
-        self.journal.note_all()
 
     def _check_lengths(self, state: Mapping[str, NDArray[Any]], columns: int, fields: int) -> None:
         """Refuse arrays that are shorter than the others say, before anybody makes room for what they do not hold."""

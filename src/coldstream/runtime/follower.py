@@ -158,8 +158,7 @@ class Follower:
         """Begin with a snapshot again: people were erased, or lines deleted, that were not learned here."""
         log.warning("lines were erased before they were learned here", extra={"position": self.learner.position})
         curves = self.learner.curves
-        before, self.learner = self.learner, await self._in_store(self._anew)
-        before.scan_in_shards(None)
+        self.learner = await self._in_store(self._anew)
         self.learner.curves = curves
         self._learning = LiveLearning(self.learner, self._limits.evaluation_share, self._progress)
         self._progress.reached(self.learner.position)

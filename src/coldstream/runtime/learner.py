@@ -21,7 +21,6 @@ from coldstream.runtime.records import Evicted, Interaction, LogHeader, Record, 
 from coldstream.runtime.rule import LEARNING_RULE
 from coldstream.runtime.team import Hire, Team
 from coldstream.scoring.ranking import Rank
-from coldstream.scoring.shards import BeginShards
 from coldstream.snapshot import NOT_WHAT_IT_SHOULD_BE, write_snapshot
 from coldstream.storage.store import Entry, Saved
 from coldstream.storage.view import View
@@ -85,8 +84,6 @@ class Learner:
         """Makes those who learn; without it this process learns, also for several."""
         self.team: Team | None = None
         """Those who learn, where this process only observes."""
-        self.begin_shards: BeginShards | None = None
-        """Makes shards that scan the catalogue; without it this process scans."""
         self.unmerged = 0
         """Events since the last merge, where there is a team: what they taught is not known here yet."""
         self.is_waited_for = False
@@ -177,15 +174,9 @@ class Learner:
             self.team.close()
             self.team = None
 
-    def scan_in_shards(self, begin: BeginShards | None) -> None:
-        """Answer from shards that `begin` makes, or from this process again."""
-        self.recommender.scan_in_shards(begin)
-        self.begin_shards = begin
-
     def abandon(self) -> None:
-        """Give up: those who learned are lost, and another takes its place. It still answers, and scans by itself."""
+        """Give up: those who learned are lost, and another takes its place. It still answers."""
         self.dismiss()
-        self.recommender.scan_in_shards(None)
         self._abandoned = True
         self._merged.set()
 

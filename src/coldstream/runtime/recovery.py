@@ -24,7 +24,6 @@ from coldstream.runtime.learner import Learner
 from coldstream.runtime.records import BoundsChanged, LogHeader, Merged, Record, RuleChanged, SchemaExtended, line, record_of
 from coldstream.runtime.rule import LEARNING_RULE, check_rule
 from coldstream.runtime.team import Hire
-from coldstream.scoring.shards import BeginShards
 from coldstream.storage.store import Entry, Saved, Store
 from coldstream.storage.view import View
 
@@ -51,8 +50,6 @@ class RequestedModel(NamedTuple):
     """How many learn."""
     hire: Hire | None = None
     """What makes them; without it this process learns."""
-    begin_shards: BeginShards | None = None
-    """What makes shards of the catalogue; without it this process scans."""
 
 
 def recovered(store: Store, requested: RequestedModel, unwanted: Callable[[], bool] = lambda: False) -> Learner:
@@ -66,7 +63,6 @@ def recovered(store: Store, requested: RequestedModel, unwanted: Callable[[], bo
     started = perf_counter()
     learner = newest(store)
     learner.hire = requested.hire
-    learner.scan_in_shards(requested.begin_shards)
     _replay(store, learner, unwanted, started)
     check_requested(requested, learner)
     take_up(store, requested, learner)
@@ -84,7 +80,6 @@ def recovered_again(store: View, before: Learner) -> Learner:
     except BaseException:
         learner.dismiss()
         raise
-    learner.scan_in_shards(before.begin_shards)
     return learner
 
 
@@ -104,7 +99,6 @@ def followed(store: View, requested: RequestedModel, unwanted: Callable[[], bool
     if learner.rule_since > first:
         raise StoreUnavailable(f"the rule was changed at line {learner.rule_since}, and no snapshot knows it yet; try again")
     check_requested(requested, learner)
-    learner.scan_in_shards(requested.begin_shards)
     return learner
 
 
@@ -212,7 +206,7 @@ def _begin(store: Store, requested: RequestedModel) -> None:
     header = LogHeader(
         requested.schema.document(), hyperparameters.document(), requested.seed or 0, bounds.document(), LEARNING_RULE
     )
-    Learner.begun(header, 1).scan_in_shards(requested.begin_shards)  # what cannot be built is refused before it is written
+    Learner.begun(header, 1)  # what cannot be built is refused before it is written
     store.append([line(header)], 0)
 
 

@@ -1,6 +1,5 @@
 """Compiling before anybody waits: every kernel that a service calls is called once, on a recommender that is thrown away."""
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,6 @@ from coldstream.runtime.learners import LocalLearners
 from coldstream.runtime.lines import Lines
 from coldstream.runtime.live_evaluation import LiveEvaluation
 from coldstream.runtime.records import Interaction
-from coldstream.scoring.shards import LocalShards
 
 _ITEMS = 12
 
@@ -47,13 +45,6 @@ def warm_merging(schema: Schema, hyperparameters: Hyperparameters) -> None:
     learners.learn(len(events))
     front.replay_observed([(position, event.event()) for position, event in enumerate(events, front.position + 1)])
     front.adopt(learners.merge_for_front()())
-
-
-def warm_shards(schema: Schema, hyperparameters: Hyperparameters) -> None:
-    """What shards of the catalogue call besides, and the process in front of them."""
-    recommender = _begun(schema, hyperparameters)
-    recommender.scan_in_shards(partial(LocalShards, 2))
-    _read(recommender)
 
 
 def _begun(schema: Schema, hyperparameters: Hyperparameters) -> Recommender:

@@ -14,7 +14,7 @@ from coldstream.arrays import Floats
 from coldstream.catalogue.cross_features import AGAIN, FOLLOWS, TOGETHER, closeness, log_count, scale_of
 from coldstream.catalogue.shapes import Items
 from coldstream.catalogue.trends import trend_value
-from coldstream.model.compiled import inlined, spliced
+from coldstream.model.compiled import inlined
 from coldstream.model.shapes import Theta
 from coldstream.model.vectors import dots
 from coldstream.scoring.blocks import BLOCK, EXCLUDED, Marks, Room, bucketed
@@ -28,20 +28,20 @@ class Derived(NamedTuple):
     together: Floats  # (B, L): Σ c/√n over the user's recent items
 
 
-@spliced
-def trends_of_requests(theta: Theta, items: Items, q: Floats) -> Floats:
-    """What a trend of an item counts for every request."""
+@inlined
+def prepare_derived(theta: Theta, items: Items, batch: RequestBatch, q: Floats) -> Derived:
+    """What the derived features of all items need to know of every request."""
     H = len(items.trends.rate)
-    trend = np.empty((len(q), H), np.float32)
-    for b in range(len(q)):
+    trend = np.empty((len(batch.mask), H), np.float32)
+    for b in range(len(batch.mask)):
         dots(theta.V, items.trends.column, 0, H, q[b], trend[b])
         for h in range(H):
             trend[b, h] += theta.w[items.trends.column[h]]
-    return trend
+    return Derived(trend, _together(items, batch))
 
 
 @inlined
-def together_of(items: Items, batch: RequestBatch) -> Floats:
+def _together(items: Items, batch: RequestBatch) -> Floats:
     """How often every item was chosen together with the recent ones: most of a small catalogue, little of a large one."""
     neighbours, position = items.neighbours, items.position
     out = np.zeros((len(batch.mask), items.size if neighbours.column[TOGETHER] >= 0 else 0), np.float32)
@@ -65,12 +65,6 @@ OUT = 3
 @inlined
 def marks_of(items: Items, batch: RequestBatch, b: int) -> Marks:
     """What followed the user's last item, and what the user had."""
-    return bucketed(items.size, found_marks(items, batch, b))
-
-
-@spliced
-def found_marks(items: Items, batch: RequestBatch, b: int) -> Marks:
-    """The same in the order in which it was found, by position, without blocks."""
     neighbours, position = items.neighbours, items.position
     recent = batch.recent[batch.offset[1, b] : batch.offset[1, b + 1]]
     first, stop = batch.offset[2, b], batch.offset[2, b + 1]
@@ -96,7 +90,7 @@ def found_marks(items: Items, batch: RequestBatch, b: int) -> Marks:
                 if out:
                     at[found], kind[found], value[found] = position[batch.seen[n]], OUT, np.float32(0.0)
                     found += 1
-    return Marks(np.empty(0, np.int32), at[:found], kind[:found], value[:found])
+    return bucketed(items.size, Marks(np.empty(0, np.int32), at[:found], kind[:found], value[:found]))
 
 
 @inlined

@@ -9,7 +9,6 @@ every sum has one order, so all paths give the same bits. Scores are float32 wit
 might be so large that nothing else would be left of them.
 """
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +16,7 @@ import numpy as np
 from coldstream.arrays import Doubles, Floats, Integers
 from coldstream.catalogue.shapes import Combinations, Items
 from coldstream.features.sparse import Sparse
-from coldstream.model.compiled import inlined, kernel, spliced
+from coldstream.model.compiled import inlined, kernel
 from coldstream.model.kernels import fold
 from coldstream.model.shapes import Theta
 from coldstream.model.vectors import dots
@@ -29,8 +28,7 @@ from coldstream.scoring.derived_features import (
     begin_block,
     exclude_marked,
     marks_of,
-    together_of,
-    trends_of_requests,
+    prepare_derived,
 )
 from coldstream.scoring.ranking import Heap, RankRule, drained, key_of_score, offered
 from coldstream.scoring.requests import RequestBatch
@@ -51,16 +49,6 @@ class ItemVectors(NamedTuple):
     trend_pair: Floats  # (H or 0, H): ⟨v_h, v_g⟩, what counts of it
 
 
-class FoldedRequests(NamedTuple):
-    """What a batch folds to before any item is looked at: all that does not depend on where items are."""
-
-    own: Doubles  # (B,): c
-    q: Floats  # (B, k)
-    combination: Floats  # (B, P): Σ x t of each combination
-    number: Floats  # (B, numbers): t
-    trend: Floats  # (B, H): t
-
-
 class Prepared(NamedTuple):
     """What is worked out once per request."""
 
@@ -73,18 +61,6 @@ class Prepared(NamedTuple):
 
 @inlined
 def _prepared(theta: Theta, items: Items, vectors: ItemVectors, batch: RequestBatch) -> Prepared:
-    return prepared_of(folded_requests(theta, items, vectors, batch), together_of(items, batch))
-
-
-@spliced
-def prepared_of(folded: FoldedRequests, together: Floats) -> Prepared:
-    """The same with what items were chosen together with, by position."""
-    return Prepared(folded.own, folded.q, folded.combination, folded.number, Derived(folded.trend, together))
-
-
-@spliced
-def folded_requests(theta: Theta, items: Items, vectors: ItemVectors, batch: RequestBatch) -> FoldedRequests:
-    """What a batch folds to."""
     B, k, table = len(batch.mask), theta.V.shape[1], vectors.combinations
     numbers = len(vectors.number_column)
     own, q = np.empty(B, np.float64), np.empty((B, k), np.float32)
@@ -114,7 +90,7 @@ def folded_requests(theta: Theta, items: Items, vectors: ItemVectors, batch: Req
             if vectors.number_column[n] >= 0:
                 number[b, n] = products[at] + theta.w[known[at]]
                 at += 1
-    return FoldedRequests(own, q, combination, number, trends_of_requests(theta, items, q))
+    return Prepared(own, q, combination, number, prepare_derived(theta, items, batch, q))
 
 
 @inlined
@@ -172,28 +148,10 @@ def top(
     theta: Theta, items: Items, vectors: ItemVectors, batch: RequestBatch, rank_rule: int, clock: int, out: Answers
 ) -> None:
     """The best items of every request, best first; ties go to the earlier registration."""
-    B = len(batch.mask)
+    B, room = len(batch.mask), room_of(items)
     prepared = _prepared(theta, items, vectors, batch)
     marks = [marks_of(items, batch, b) for b in range(B)]
-    heap = best_kept(theta, items, vectors, prepared, batch, marks, rank_rule, clock, out)
-    for b in range(B):
-        drained(heap, batch.offset[3, b], out.found[b], prepared.own[b], items.rows.slot, out.slot)
-
-
-@spliced
-def best_kept(
-    theta: Theta,
-    items: Items,
-    vectors: ItemVectors,
-    prepared: Prepared,
-    batch: RequestBatch,
-    marks: Sequence[Marks],
-    rank_rule: int,
-    clock: int,
-    out: Answers,
-) -> Heap:
-    """The best items of every request, in heaps with room for its answers; how many each has is in `out.found`."""
-    B, room, answers = len(batch.mask), room_of(items), batch.offset[3]
+    answers = batch.offset[3]
     heap = Heap(np.empty(answers[B], np.float64), np.empty(answers[B], np.int64), np.empty(answers[B], np.int32), out.score)
     for b in range(B):
         out.found[b] = 0
@@ -204,26 +162,8 @@ def best_kept(
             _score_block(theta, items, vectors, prepared, batch, b, marks[b], start, room)
             rule = RankRule(rank_rule, prepared.own[b])
             out.found[b] = offered(heap, answers[b], answers[b + 1], out.found[b], rule, items, start, stop, room.score)
-    return heap
-
-
-@spliced
-def score_at(
-    theta: Theta,
-    items: Items,
-    vectors: ItemVectors,
-    prepared: Prepared,
-    allowed: RequestBatch,
-    marks: Marks,
-    clock: int,
-    position: int,
-) -> np.float32:
-    """The score of one item for a request that excludes nothing, without the request's own part."""
-    room = room_of(items)
-    start = position - position % BLOCK
-    begin_block(items, start, min(start + BLOCK, items.size), clock, room)
-    _score_block(theta, items, vectors, prepared, allowed, 0, marks, start, room)
-    return np.float32(room.score[position - start])
+    for b in range(B):
+        drained(heap, answers[b], out.found[b], prepared.own[b], items.rows.slot, out.slot)
 
 
 @kernel
@@ -231,8 +171,11 @@ def _score_at(
     theta: Theta, items: Items, vectors: ItemVectors, prepared: Prepared, batch: RequestBatch, clock: int, position: int
 ) -> np.float32:
     """The score of one item, whether it is excluded or not, without the request's own part."""
-    allowed = _all_allowed(batch)
-    return score_at(theta, items, vectors, prepared, allowed, marks_of(items, allowed, 0), clock, position)
+    room, allowed = room_of(items), _all_allowed(batch)
+    start = position - position % BLOCK
+    begin_block(items, start, min(start + BLOCK, items.size), clock, room)
+    _score_block(theta, items, vectors, prepared, allowed, 0, marks_of(items, allowed, 0), start, room)
+    return np.float32(room.score[position - start])
 
 
 @kernel
@@ -247,37 +190,9 @@ def rank_of(
     theta: Theta, items: Items, vectors: ItemVectors, batch: RequestBatch, rank_rule: int, clock: int, position: int
 ) -> tuple[float, int]:
     """The expected rank of a live item under ties, and the number of candidates; the item itself is never excluded."""
-    prepared = _prepared(theta, items, vectors, batch)
-    wanted = _score_at(theta, items, vectors, prepared, batch, clock, position)
-    marks = marks_of(items, batch, 0)
-    found = standing_of(theta, items, vectors, prepared, batch, marks, rank_rule, clock, wanted, position)
-    return found.better + 0.5 * found.equal, found.candidates + 1
-
-
-class Standing(NamedTuple):
-    """How many of some candidates are better than a score, how many as good, and how many there are."""
-
-    better: int
-    equal: int
-    candidates: int
-
-
-@spliced
-def standing_of(
-    theta: Theta,
-    items: Items,
-    vectors: ItemVectors,
-    prepared: Prepared,
-    batch: RequestBatch,
-    marks: Marks,
-    rank_rule: int,
-    clock: int,
-    score: np.float32,
-    position: int,
-) -> Standing:
-    """Where a score stands among all items that one request may get, but for the one at a position; −1 for none."""
-    room, rule = room_of(items), RankRule(rank_rule, prepared.own[0])
-    wanted = key_of_score(rule, score)
+    room, prepared = room_of(items), _prepared(theta, items, vectors, batch)
+    rule, marks = RankRule(rank_rule, prepared.own[0]), marks_of(items, batch, 0)
+    wanted = key_of_score(rule, _score_at(theta, items, vectors, prepared, batch, clock, position))
     better = equal = candidates = 0
     for start in range(0, items.size, BLOCK):
         stop = min(start + BLOCK, items.size)
@@ -290,7 +205,7 @@ def standing_of(
             better += int(key > wanted)
             equal += int(key == wanted)
             candidates += int(room.score[n] != EXCLUDED)
-    return Standing(better, equal, candidates)
+    return better + 0.5 * equal, candidates + 1
 
 
 @inlined

@@ -1,7 +1,7 @@
 """The seam between requests and scores: a scorer takes encoded requests, and returns the best items and ranks.
 
-A scorer reads Θ and the catalogue as they are and keeps nothing in step with them. One on another device, or one over shards
-of the catalogue whose best are merged, is another class behind the same protocol.
+A scorer reads Θ and the catalogue as they are and keeps nothing in step with them. One on another device is
+another class behind the same protocol.
 """
 
 from collections.abc import Sequence
@@ -39,12 +39,6 @@ class Scorer(Protocol):
         """The score of one live item."""
 
 
-def pieces_of(requests: Sequence[EncodedRequest], sums: int) -> list[Sequence[EncodedRequest]]:
-    """Requests that are answered together, where each needs so many sums."""
-    most = max(1, _MOST_SUMS // (1 + sums))
-    return [requests] if len(requests) <= most else [requests[at : at + most] for at in range(0, len(requests), most)]
-
-
 def scorer_of(machine: FactorizationMachine, catalogue: Catalogue) -> Scorer:
     """The scorer for a machine's pairs."""
     vectors = AcrossVectors if machine.hyperparameters.pairs == "across" else FoldedVectors
@@ -68,9 +62,10 @@ class Scan:
 
     def top(self, requests: Sequence[EncodedRequest], clock: int) -> list[list[tuple[int, float]]]:
         vectors = self._vectors.now()
-        pieces = pieces_of(requests, vectors.combinations.size + len(self._catalogue))
-        if len(pieces) == 1:
+        most = max(1, _MOST_SUMS // (1 + vectors.combinations.size + len(self._catalogue)))
+        if len(requests) <= most:
             return self._top(requests, vectors, clock)
+        pieces = [requests[first : first + most] for first in range(0, len(requests), most)]
         return [answer for piece in pieces for answer in self._top(piece, vectors, clock)]
 
     def _top(self, requests: Sequence[EncodedRequest], vectors: ItemVectors, clock: int) -> list[list[tuple[int, float]]]:

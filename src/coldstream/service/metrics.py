@@ -114,7 +114,6 @@ class _State:
                 newest.position if newest else 0,
             ),
             "snapshot_pause_seconds": ("How long the last snapshot held everybody up.", current.snapshots.pause),
-            "shards": ("Shards that scan the catalogue; 0 where this process does.", known.shards),
             "shown_lost": ("Lists that were shown and could not be kept, since the start.", service.impressions.lost),
             "items": ("Items in the catalogue.", known.size.items),
             "users": ("Users that are known.", known.size.users),

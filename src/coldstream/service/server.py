@@ -17,7 +17,6 @@ from starlette.applications import Starlette
 
 from coldstream.errors import InvalidInput
 from coldstream.runtime.team import Hire
-from coldstream.scoring.shards import BeginShards
 from coldstream.service.app import application
 from coldstream.service.connection_limits import connection_limits
 from coldstream.service.connections import Connections
@@ -40,9 +39,8 @@ def serve(
     routes: Sequence[Route] = ROUTES,
     hire: Hire | None = None,
     feed: Feed | None = None,
-    begin_shards: BeginShards | None = None,
 ) -> None:
-    """Serve until a signal says stop; `hire` makes those who learn, `begin_shards` those who scan; a `feed` brings events.
+    """Serve until a signal says stop; `hire` makes those who learn, a `feed` brings events.
 
     Raises what kept it from starting, or ended it.
     """
@@ -54,7 +52,7 @@ def serve(
     with closing(_bound(settings)) as listener, _traced() as tracing:
         url = _url(settings)
         store, port = stores.shared(url) or stores.opened(url), listener.getsockname()[1]
-        service = Service(settings, store, port, hire, partial(stores.shown, url), begin_shards)
+        service = Service(settings, store, port, hire, partial(stores.shown, url))
         service.feed = feed
         app = application(service, Gate(keys, Rates(settings.requests_per_second)), routes, tracing)
         uvloop.run(_serve(app, service, listener))

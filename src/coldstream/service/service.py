@@ -28,9 +28,8 @@ from coldstream.runtime.replica import Replica
 from coldstream.runtime.roles import NotTheWriter
 from coldstream.runtime.team import Hire
 from coldstream.runtime.turns import in_turns
-from coldstream.runtime.warming import warm_shards, warm_up
+from coldstream.runtime.warming import warm_up
 from coldstream.runtime.writer import NOT_HERE, Stopping, Writer
-from coldstream.scoring.shards import BeginShards
 from coldstream.service.addresses import is_every, joined
 from coldstream.service.feed import Feed
 from coldstream.service.forwarding import Forwarder
@@ -112,10 +111,9 @@ class Service:
         port: int = 0,
         hire: Hire | None = None,
         shown: Callable[[], ShownStore] | None = None,
-        begin_shards: BeginShards | None = None,
     ) -> None:
         self.settings = settings
-        self._hire, self._begin_shards = hire, begin_shards
+        self._hire = hire
         self.failure: BaseException | None = None
         """What ended the service, where nobody asked for it."""
         self.abandoned = False
@@ -266,8 +264,6 @@ class Service:
             learner.evaluation = learner.evaluation.resized(settings.evaluate_top, settings.evaluate_window)
             self.start_up.phase = "compiling"
             await asyncio.to_thread(warm_up, learner.recommender.schema, learner.recommender.hyperparameters)
-            if self._begin_shards is not None:
-                await asyncio.to_thread(warm_shards, learner.recommender.schema, learner.recommender.hyperparameters)
             await self._keep_shown()  # before anybody writes, who may have people to erase
             if self._replica is not None:
                 await self._replica.start(learner, failed)
@@ -313,7 +309,7 @@ class Service:
             log.error("lists that were shown cannot be erased; remove their file", extra={"reason": str(error)})
 
     def _requested(self) -> RequestedModel:
-        return requested_model(self.settings)._replace(hire=self._hire, begin_shards=self._begin_shards)
+        return requested_model(self.settings)._replace(hire=self._hire)
 
     async def _learner(self, requested: RequestedModel) -> Learner:
         if self._replica is not None:
@@ -340,7 +336,6 @@ class Service:
     async def _sample(self) -> None:
         while True:
             try:
-                self.recommender.tell_shards()
                 self.live_samples.sample()
             except Exception as error:  # the page would miss a sample; nobody else would miss anything
                 log.error("no sample could be taken", exc_info=error)

@@ -93,9 +93,6 @@ class Settings:
         None, "where others learn for this process; if left out, it learns by itself", choices=("ray",), metavar="NAME"
     )
     learners: int = _setting(1, "how many learn together, each with users of its own", (1, 4096))
-    shards: int = _setting(
-        0, "how many of the cluster of the `engine` scan the catalogue, each a part of it; 0 if this process does", (0, 4096)
-    )
     address: str | None = _setting(
         None, "of the cluster of the `engine`; if left out, one on this machine that ends with it", metavar="HOST:PORT"
     )

@@ -104,44 +104,6 @@ print(sorted(compiled() - before))
 """
 
 
-SHARDED = """
-import gc, pickle
-from functools import partial
-from numba.core.registry import CPUDispatcher
-from coldstream import Boost, Categories, Event, Id, Number, Recommender, Rules, Schema
-from coldstream.config import preset
-from coldstream.runtime.warming import warm_shards
-from coldstream.scoring.shard import Shard, ShardShape, warm_up
-from coldstream.scoring.shards import LocalShards
-
-def compiled():
-    return {(d.py_func.__qualname__, s) for d in gc.get_objects() if isinstance(d, CPUDispatcher) for s in d.signatures}
-
-schema = Schema(user=[Id()], item=[Id(), Categories("genre"), Number("price")])
-warm_shards(schema, preset("default"))
-before = {name for name, _ in compiled()}
-assert {"best_of_shard", "standing_in_shard", "score_in_shard", "_worked_out"} <= before, before
-own, before = Recommender(schema, preset("default")), compiled()
-own.put_items((f"i{n}", {"genre": ["a", f"g{n % 5}"], "price": n}) for n in range(60))
-own.scan_in_shards(partial(LocalShards, 3))
-for n in range(20):
-    own.observe(Event(f"u{n % 3}", f"i{n}"))
-    own.recommend(f"u{n % 3}", 7, where={"genre": "a"})
-    own.rank("u1", "i3")
-    own.predict("u1", "i4")
-own.recommend("u1", 5, rules=Rules([Boost({"genre": "a"})]))
-assert own.shards == 3
-warm_up(own._sharded._shape())
-print(sorted(own for own in compiled() - before if "shard" in own[0] or "worked" in own[0]))
-"""
-
-
-def test_nothing_is_compiled_when_shards_scan() -> None:
-    done = subprocess.run([sys.executable, "-c", SHARDED], capture_output=True, text=True, timeout=600, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == "[]"
-
-
 def test_nothing_is_compiled_when_learners_merge() -> None:
     done = subprocess.run([sys.executable, "-c", SEVERAL], capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr

@@ -126,7 +126,7 @@ def test_changes_are_those_of_a_window_and_the_copy_before_is_told_once_more() -
 def test_a_sample_is_taken_every_second_whatever_becomes_of_the_one_before(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    slept, taken, told = list[float](), list[int](), list[int]()
+    slept, taken = list[float](), list[int]()
 
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
@@ -139,11 +139,10 @@ def test_a_sample_is_taken_every_second_whatever_becomes_of_the_one_before(
             raise ZeroDivisionError
 
     monkeypatch.setattr(module.asyncio, "sleep", sleep)
-    own = SimpleNamespace(tell_shards=lambda: told.append(len(slept)))
-    service = SimpleNamespace(live_samples=SimpleNamespace(sample=sample), recommender=own)
+    service = SimpleNamespace(live_samples=SimpleNamespace(sample=sample))
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(Service._sample(cast(Any, service)))
-    assert (slept, taken, told) == ([1, 1, 1], [0, 1, 2], [0, 1, 2])
+    assert (slept, taken) == ([1, 1, 1], [0, 1, 2])
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
 
 

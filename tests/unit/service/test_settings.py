@@ -75,7 +75,6 @@ EXAMPLES: dict[str, tuple[Any, str]] = {
     "admissions": (100, "100"),
     "engine": ("ray", "ray"),
     "learners": (4, "4"),
-    "shards": (2, "2"),
     "address": ("10.0.0.1:6379", "10.0.0.1:6379"),
     "merge_events": (1000, "1_000"),
     "merge_seconds": (0.5, "0.5"),
