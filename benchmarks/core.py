@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from coldstream import Event, Recommender
-from coldstream.catalogue.learning import learn_epoch
+from coldstream.catalogue.contrast import learn_epoch
+from coldstream.engine.training import collected
 from coldstream.features.sparse import Sparse, sparse
-from coldstream.model.compiled import kernel
 from coldstream.model.factorization_machine import FactorizationMachine
 from coldstream.model.kernels import learn
 from coldstream.model.shapes import Candidates, OptimizerState, Rows, UpdateRule
-from coldstream.training import collected
+from coldstream.support.compiled import kernel
 from workloads import FULL, IDS_ONLY, MATRIX, MovieLens
 
 

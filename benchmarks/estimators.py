@@ -14,7 +14,7 @@ import pyarrow as pa
 from river import facto
 
 from coldstream import Event, Recommender, Schema
-from coldstream.frames import events_of
+from coldstream.features.frames import events_of
 from coldstream.river import FMRegressor
 
 SAMPLES, ROUNDS = 5000, 7

@@ -18,10 +18,10 @@ from coldstream.engines.ray.session import connected
 from coldstream.evaluation.methods import parse_method
 from coldstream.evaluation.model import Model
 from coldstream.evaluation.workload import Known, loaded
-from coldstream.increments import State
 from coldstream.runtime.learners import LocalLearners
 from coldstream.runtime.lines import Lines
 from coldstream.runtime.records import Interaction
+from coldstream.snapshots.increments import State
 
 BATCH = 2000
 

@@ -20,9 +20,9 @@ import msgspec
 
 import growth
 from coldstream import Recommender
-from coldstream.service import recommend_messages
-from coldstream.service.routes import ROUTES, Route
-from coldstream.service.server import serve
+from coldstream.service.http.routes import ROUTES, Route
+from coldstream.service.http.server import serve
+from coldstream.service.messages import recommend as recommend_messages
 from coldstream.service.service import Service
 from coldstream.service.settings import Settings
 from load import Generator, Load, Outcome, run

@@ -28,11 +28,11 @@ import numpy as np
 
 from coldstream import Event, Recommender
 from coldstream.config import Hyperparameters
-from coldstream.packed_user import UserParts, packed
 from coldstream.runtime.learner import Learner, save
 from coldstream.runtime.live_evaluation import LiveEvaluation
 from coldstream.runtime.records import Interaction, LogHeader, line
-from coldstream.storage.sqlite import SqliteStore
+from coldstream.storage.sqlite.store import SqliteStore
+from coldstream.users.packed import UserParts, packed
 from growth import SHOP, items, resident
 from load import Generator, Load
 

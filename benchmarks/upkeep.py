@@ -20,8 +20,8 @@ from coldstream.config import Hyperparameters
 from coldstream.runtime.limits import WriterLimits
 from coldstream.runtime.records import Interaction, ItemPut, Record, UserPut
 from coldstream.runtime.recovery import RequestedModel, recovered
-from coldstream.runtime.writer import Writer
-from coldstream.storage.sqlite import SqliteStore
+from coldstream.runtime.writing.writer import Writer
+from coldstream.storage.sqlite.store import SqliteStore
 
 SCHEMA = Schema(user=[Id(), Category("country")], item=[Id(), Category("brand")], context=[Category("device")])
 DELETIONS = 30

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import coldstream
 from coldstream.config import PRESETS, Hyperparameters
-from coldstream.service.descriptions import described
-from coldstream.service.routes import ROUTES
+from coldstream.service.http.descriptions import described
+from coldstream.service.http.routes import ROUTES
 
 
 def hyperparameters() -> str:

@@ -74,37 +74,20 @@ TESTS: dict[str, tuple[str, ...]] = {
 }
 """By room. `model` holds the kernels; `recommender` is all that stands beside the rooms and joins them."""
 
-_JOINING = (
-    "shared_model.py",
-    "user_states.py",
-    "packed_user.py",
-    "user_use.py",
-    "memory.py",
-    "eviction.py",
-    "increments.py",
-    "training.py",
-    "learning.py",
-    "inspection.py",
-    "recommender.py",
-    "known.py",
-    "reader.py",
-    "lists.py",
-    "rules.py",
-    "shared_state.py",
-    "exchange.py",
-    "merging.py",
-    "frames.py",
-)
+_JOINING = ("bounds", "engine", "lists", "snapshots", "users")
+
 _LEFT_OUT = {
     "src/coldstream/model/reference.py",  # the twin: it is what kernels are tested with
-    "src/coldstream/service/examples.py",  # what the documentation shows
+    "src/coldstream/service/http/examples.py",  # what the documentation shows
 }
 
 
 def sources(root: Path, room: str) -> list[str]:
     """The files of a room, as paths below the root."""
     package = root / "src/coldstream"
-    files = [package / name for name in _JOINING] if room == "recommender" else sorted((package / room).glob("*.py"))
+    folders = [package / name for name in (_JOINING if room == "recommender" else (room,))]
+    files = [file for folder in folders for file in sorted(folder.rglob("*.py"))]
+    files += [package / "recommender.py"] if room == "recommender" else []
     found = [file.relative_to(root).as_posix() for file in files if file.exists()]
     return [path for path in found if path not in _LEFT_OUT]
 

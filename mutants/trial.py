@@ -66,7 +66,7 @@ class Workshop:
 
     def _pin_the_stamp(self) -> None:
         """Let cached machine code hold although another source has changed: whether it does is decided here."""
-        file, sources = self.tree / "src/coldstream/model/compiled.py", sorted((self.tree / "src").rglob("*.py"))
+        file, sources = self.tree / "src/coldstream/support/compiled.py", sorted((self.tree / "src").rglob("*.py"))
         digest = hashlib.blake2b(b"".join(path.read_bytes() for path in sources), digest_size=16).hexdigest()
         stamp, source = "_SOURCES = _digest_of_sources()", file.read_text()
         if source.count(stamp) != 1:

@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from coldstream.bounds import Bounds
+    from coldstream.bounds.bounds import Bounds
     from coldstream.config import Hyperparameters
     from coldstream.errors import ColdstreamError, Diverged, InvalidInput, InvalidSchema, InvalidSnapshot, UnknownId
     from coldstream.events.availability import Availability
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
         Trend,
     )
     from coldstream.features.schema import Schema
-    from coldstream.model.explanation import Explanation, Term
+    from coldstream.lists.explanation import Explanation, Term
+    from coldstream.lists.rules import Boost, Rules
     from coldstream.model.factorization_machine import FactorizationMachine
     from coldstream.recommender import Recommendation, Recommender
-    from coldstream.rules import Boost, Rules
     from coldstream.scoring.ranking import Rank
 
 __version__ = "0.1.0"
@@ -77,14 +77,14 @@ __all__ = [
 _HOMES = {
     "Again": "coldstream.features.fields",
     "Availability": "coldstream.events.availability",
-    "Boost": "coldstream.rules",
-    "Bounds": "coldstream.bounds",
+    "Boost": "coldstream.lists.rules",
+    "Bounds": "coldstream.bounds.bounds",
     "Categories": "coldstream.features.fields",
     "Category": "coldstream.features.fields",
     "ColdstreamError": "coldstream.errors",
     "Diverged": "coldstream.errors",
     "Event": "coldstream.events.event",
-    "Explanation": "coldstream.model.explanation",
+    "Explanation": "coldstream.lists.explanation",
     "FactorizationMachine": "coldstream.model.factorization_machine",
     "Feedback": "coldstream.features.feedback",
     "Follows": "coldstream.features.fields",
@@ -102,9 +102,9 @@ _HOMES = {
     "Rank": "coldstream.scoring.ranking",
     "Recommendation": "coldstream.recommender",
     "Recommender": "coldstream.recommender",
-    "Rules": "coldstream.rules",
+    "Rules": "coldstream.lists.rules",
     "Schema": "coldstream.features.schema",
-    "Term": "coldstream.model.explanation",
+    "Term": "coldstream.lists.explanation",
     "TimePart": "coldstream.features.fields",
     "Title": "coldstream.features.fields",
     "Together": "coldstream.features.fields",

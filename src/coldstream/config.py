@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, get_args, get_origin
 
-from coldstream.arrays import plain
 from coldstream.errors import InvalidInput, shown
+from coldstream.support.arrays import plain
 
 Pairs = Literal["across", "j>i", "j>=i"]
 Loss = Literal["squared", "logistic", "softmax", "bpr"]

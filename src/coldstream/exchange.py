@@ -16,16 +16,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coldstream.arrays import Flags, Integers, grown
+from coldstream.engine.shared_model import SharedModel
 from coldstream.errors import InvalidInput, shown
 from coldstream.events.clock import Clock
 from coldstream.events.event import Event
 from coldstream.merging import merge_rows, merged_penalties, merged_surprise
-from coldstream.model.compiled import unchecked_entry
 from coldstream.model.keyed_random import fill_normal, keys_of
-from coldstream.ragged import joined_texts, texts
-from coldstream.shared_model import SharedModel
-from coldstream.user_states import UserStates
+from coldstream.support.arrays import Flags, Integers, grown
+from coldstream.support.compiled import unchecked_entry
+from coldstream.support.ragged import joined_texts, texts
+from coldstream.users.states import UserStates
 
 _fill_normal = unchecked_entry(fill_normal)
 

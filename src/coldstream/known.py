@@ -3,20 +3,20 @@
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from coldstream.arrays import Flags, Longs, plain
-from coldstream.bounds import Bounds
+from coldstream.bounds.bounds import Bounds
 from coldstream.catalogue.slot_table import Place
 from coldstream.config import Hyperparameters
+from coldstream.engine.memory import Memory, memory_of
+from coldstream.engine.shared_model import SharedModel
 from coldstream.errors import UnknownId
 from coldstream.events.availability import Availability
 from coldstream.events.clock import Clock
 from coldstream.events.event import checked_id, checked_time
 from coldstream.features.schema import Schema
-from coldstream.inspection import Inspection
-from coldstream.memory import Memory, memory_of
+from coldstream.lists.inspection import Inspection
 from coldstream.model.renewal import RENEWED
-from coldstream.shared_model import SharedModel
-from coldstream.user_states import UserState, UserStates
+from coldstream.support.arrays import Flags, Longs, plain
+from coldstream.users.states import UserState, UserStates
 
 
 class Size(NamedTuple):

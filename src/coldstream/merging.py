@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coldstream.arrays import Doubles, Floats, Integers
-from coldstream.model.compiled import unchecked_entry
 from coldstream.model.merged_rows import merge_rows as _merge_rows_kernel
 from coldstream.model.renewal import EVENTS, LAST, RENEWED
 from coldstream.model.shapes import PER_FIELD
+from coldstream.support.arrays import Doubles, Floats, Integers
+from coldstream.support.compiled import unchecked_entry
 
 _merge_rows = unchecked_entry(_merge_rows_kernel)
 

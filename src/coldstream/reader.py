@@ -7,19 +7,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from coldstream.arguments import checked_count
-from coldstream.arrays import Doubles, Flags, Integers
 from coldstream.errors import InvalidInput, shown
+from coldstream.events.arguments import checked_count
 from coldstream.events.event import checked_id, checked_names, checked_time
-from coldstream.frames import Request, frame_of, is_frame, requests_of
+from coldstream.features.frames import Request, frame_of, is_frame, requests_of
 from coldstream.known import Known, Size
-from coldstream.lists import newest, similar, trending
-from coldstream.model.explanation import Addends, Explanation, explained, side_of
-from coldstream.rules import Rules, ruled
+from coldstream.lists.explanation import Addends, Explanation, explained, side_of
+from coldstream.lists.non_personalized import newest, similar, trending
+from coldstream.lists.rules import Rules, ruled
 from coldstream.scoring.filters import Predicate, checked_ids, excluded_slots
 from coldstream.scoring.ranking import Rank, rank_by
 from coldstream.scoring.requests import EncodedRequest
-from coldstream.user_states import UserState
+from coldstream.support.arrays import Doubles, Flags, Integers
+from coldstream.users.states import UserState
 
 MOST_EXPLAINED = 25_000
 """Features that a call to `addends_batch` copies at most: everybody waits meanwhile."""

@@ -10,35 +10,35 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from coldstream.amounts import in_mebibytes
-from coldstream.arguments import checked_count, checked_event, checked_events, checked_items, checked_pairs
-from coldstream.arrays import frozen_values, saved_count
-from coldstream.bounds import Bounds
+from coldstream.bounds.bounds import Bounds
 from coldstream.catalogue.slot_table import Place
 from coldstream.config import Hyperparameters
+from coldstream.engine.eviction import Departed, evict, is_due, settle
+from coldstream.engine.learning import Elsewhere, learn_all, learn_one, learn_or_observe, learn_own, observe_all, observe_one
+from coldstream.engine.memory import least_budget
+from coldstream.engine.shared_model import DescribedItem, SharedModel
+from coldstream.engine.shared_state import MODEL, parts_of, shared_model_of, view_of
+from coldstream.engine.training import train
 from coldstream.errors import InvalidInput, InvalidSnapshot, UnknownId, shown
+from coldstream.events.arguments import checked_count, checked_event, checked_events, checked_items, checked_pairs
 from coldstream.events.availability import Availability
 from coldstream.events.clock import Clock
 from coldstream.events.event import Event, checked_id, checked_names
-from coldstream.eviction import Departed, evict, is_due, settle
 from coldstream.exchange import Changes, Exchange, adopt, refuse_bounds
 from coldstream.features.encoder import ItemMemo
 from coldstream.features.fields import Field
+from coldstream.features.frames import events_of, is_frame, items_of, users_of
 from coldstream.features.history import Features
 from coldstream.features.schema import Schema, extended, with_fields
 from coldstream.features.vocabulary import Vocabulary
-from coldstream.frames import events_of, is_frame, items_of, users_of
-from coldstream.garbage import collection_paused
-from coldstream.increments import is_increment
-from coldstream.learning import Elsewhere, learn_all, learn_one, learn_or_observe, learn_own, observe_all, observe_one
-from coldstream.memory import least_budget
 from coldstream.model.factorization_machine import checked_seed, resolve_hyperparameters
 from coldstream.reader import Reader, Recommendation, Size
-from coldstream.shared_model import DescribedItem, SharedModel
-from coldstream.shared_state import MODEL, parts_of, shared_model_of, view_of
-from coldstream.snapshot import NOT_WHAT_IT_SHOULD_BE, read_snapshot, write_snapshot
-from coldstream.training import train
-from coldstream.user_states import UserStates
+from coldstream.snapshots.archive import NOT_WHAT_IT_SHOULD_BE, read_snapshot, write_snapshot
+from coldstream.snapshots.increments import is_increment
+from coldstream.support.amounts import in_mebibytes
+from coldstream.support.arrays import frozen_values, saved_count
+from coldstream.support.garbage import collection_paused
+from coldstream.users.states import UserStates
 
 __all__ = ["Recommendation", "Recommender", "Size"]
 

@@ -16,8 +16,10 @@ from stores_under_test import SQLITE, appended, numbers
 from test_checksums import Raw
 
 from coldstream.errors import InvalidInput, StoreDamaged, StoreMovedOn
-from coldstream.storage import postgres_compaction, sqlite_compaction, stores
+from coldstream.storage import stores
 from coldstream.storage.checksums import Bounds, sealed_without_cut
+from coldstream.storage.postgres import compaction as postgres_compaction
+from coldstream.storage.sqlite import compaction as sqlite_compaction
 from coldstream.storage.store import Entry, LogLine, Store
 
 pytest_plugins = ["postgres_server", "stores_under_test"]
@@ -223,7 +225,9 @@ def test_nobody_leaves_a_trace_in_sqlite_who_is_purged_after_a_cut(tmp_path: Pat
 
 CUTTER = """
 import sys
-from coldstream.storage import postgres_compaction, sqlite_compaction, stores
+from coldstream.storage.postgres import compaction as postgres_compaction
+from coldstream.storage.sqlite import compaction as sqlite_compaction
+from coldstream.storage import stores
 from coldstream.storage.store import LogLine
 sqlite_compaction.STEP = postgres_compaction.STEP = 3
 sqlite_compaction.MARGIN = 5

@@ -16,7 +16,7 @@ from coldstream.runtime.learner import Learner, save
 from coldstream.runtime.records import Interaction, ItemPut
 from coldstream.runtime.recovery import RequestedModel, recovered
 from coldstream.runtime.verification import verified
-from coldstream.runtime.writer import Writer, WriterLimits
+from coldstream.runtime.writing.writer import Writer, WriterLimits
 from coldstream.storage import stores
 from coldstream.storage.store import Saved, Store
 from conftest import bits

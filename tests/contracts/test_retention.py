@@ -13,18 +13,19 @@ from test_checksums import Raw
 
 from coldstream import Category, Id, Recommender, Schema
 from coldstream.config import Hyperparameters
-from coldstream.inspection import finished
-from coldstream.runtime import compaction, upkeep
-from coldstream.runtime import writer as module
-from coldstream.runtime.claims import FEW, Claims, claimed, session_digest
-from coldstream.runtime.erasure import UnclaimedValues
+from coldstream.lists.inspection import finished
+from coldstream.runtime.erasure import compaction
+from coldstream.runtime.erasure.claims import FEW, Claims, claimed, session_digest
+from coldstream.runtime.erasure.erasure import UnclaimedValues
+from coldstream.runtime.erasure.leaving import Leaving
 from coldstream.runtime.learner import Learner
-from coldstream.runtime.leaving import Leaving
 from coldstream.runtime.limits import WriterLimits
 from coldstream.runtime.records import Interaction, ItemPut, Record, UserMerged, UserPut
 from coldstream.runtime.recovery import RequestedModel, recovered
 from coldstream.runtime.verification import verified
-from coldstream.runtime.writer import Writer
+from coldstream.runtime.writing import upkeep
+from coldstream.runtime.writing import writer as module
+from coldstream.runtime.writing.writer import Writer
 from coldstream.storage import stores
 from coldstream.storage.store import LogLine, Store
 from conftest import bits
@@ -150,7 +151,7 @@ def test_a_store_that_takes_more_than_it_may_gives_up_its_oldest_lines(
     store: Store, clock: Time, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compaction, "MOST_AT_ONCE", 500)
-    monkeypatch.setattr("coldstream.storage.sqlite_compaction.MARGIN", 50)
+    monkeypatch.setattr("coldstream.storage.sqlite.compaction.MARGIN", 50)
 
     async def work(writer: Writer) -> None:
         long = {"mail": "m" * 200}
@@ -169,7 +170,7 @@ def test_a_store_that_takes_more_than_it_may_gives_up_its_oldest_lines(
 def test_what_a_killed_process_left_to_delete_is_deleted_at_the_next_start(
     url: str, clock: Time, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("coldstream.storage.sqlite_compaction.MARGIN", 5)
+    monkeypatch.setattr("coldstream.storage.sqlite.compaction.MARGIN", 5)
 
     async def first(writer: Writer) -> None:
         await writer.write(events(0, 100))

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from coldstream import Category, Event, Id, Number, Recommender, Schema
-from coldstream.arrays import Flags
 from coldstream.catalogue.catalogue import Catalogue
 from coldstream.model.factorization_machine import FactorizationMachine
 from coldstream.model.reference import Theta, score
 from coldstream.scoring.requests import NOTHING_EXCLUDED, EncodedRequest
 from coldstream.scoring.scorer import AcrossVectors, FoldedVectors, Scan, Scorer
+from coldstream.support.arrays import Flags
 
 ITEMS, USERS = 60, 7
 SCHEMA = Schema(item=[Id(), Category("brand"), Number("price", scale=10)], context=[Category("device")])

@@ -10,7 +10,7 @@ import pytest
 from coldstream.errors import StoreDamaged, StoreUnavailable
 from coldstream.storage import stores
 from coldstream.storage.shown import DAY, MOST_POSITIONS, PositionCount, ShownList, ShownStore, Take
-from coldstream.storage.sqlite_shown import DATABASE, SqliteShown
+from coldstream.storage.sqlite.shown import DATABASE, SqliteShown
 
 pytest_plugins = ["postgres_server", "stores_under_test"]
 

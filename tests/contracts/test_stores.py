@@ -18,7 +18,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 from stores_under_test import SQLITE, appended, numbers
 
 from coldstream.errors import InvalidInput, InvalidSnapshot, StoreDamaged, StoreInUse, StoreMovedOn, StoreUnavailable
-from coldstream.storage import postgres_log, postgres_session, sqlite_log, stores
+from coldstream.storage import stores
+from coldstream.storage.postgres import log as postgres_log
+from coldstream.storage.postgres import session as postgres_session
+from coldstream.storage.sqlite import log as sqlite_log
 from coldstream.storage.store import Entry, LogLine, Saved, Store
 
 if TYPE_CHECKING:

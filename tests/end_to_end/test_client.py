@@ -28,8 +28,9 @@ from coldstream.client import (
     ServiceUnavailable,
     calls,
 )
-from coldstream.service import messages, recommend_messages
-from coldstream.service.routes import ROUTES
+from coldstream.service.http.routes import ROUTES
+from coldstream.service.messages import core as messages
+from coldstream.service.messages import recommend as recommend_messages
 
 ROOT = Path(__file__).parents[2]
 QUICK = Retries(most=8, first=0.001, longest=0.01)

@@ -68,7 +68,7 @@ def test_a_key_is_sent_as_the_guides_say(page: str, tmp_path: Path) -> None:
 
 
 def test_the_guide_lists_every_call() -> None:
-    from coldstream.service.routes import ROUTES
+    from coldstream.service.http.routes import ROUTES
 
     text = (ROOT / "docs/guides/service.md").read_text()
     for route in ROUTES:

@@ -15,7 +15,7 @@ from browser import Demo, browser, drawn, wait_for_events
 from playwright.sync_api import Browser, Page, expect
 from served import SCHEMA, Served
 
-from coldstream.service.keys import Key, Keys, hashed
+from coldstream.service.http.keys import Key, Keys, hashed
 from coldstream.storage import stores
 
 

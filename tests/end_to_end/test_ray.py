@@ -25,9 +25,9 @@ from coldstream.runtime.records import Interaction, ItemPut, Record, UserPut
 from coldstream.runtime.recovery import RequestedModel, recovered
 from coldstream.runtime.team import Hire
 from coldstream.runtime.verification import verified
-from coldstream.runtime.writer import Writer
+from coldstream.runtime.writing.writer import Writer
 from coldstream.storage import stores
-from coldstream.storage.sqlite import SqliteStore
+from coldstream.storage.sqlite.store import SqliteStore
 from conftest import bits
 
 pytestmark = pytest.mark.filterwarnings("ignore")

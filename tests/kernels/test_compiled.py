@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from coldstream.model.compiled import inlined, kernel, scan_kernel, unchecked_entry
+from coldstream.support.compiled import inlined, kernel, scan_kernel, unchecked_entry
 
 
 def test_what_learns_is_exact_whoever_compiled_its_parts_first() -> None:

@@ -6,8 +6,8 @@ from coldstream import Availability, Recommender, Schema
 from coldstream.catalogue.negative_sampling import NegativeDraw
 from coldstream.catalogue.negative_sampling import draw as _draw
 from coldstream.catalogue.shapes import Items
-from coldstream.model.compiled import kernel
 from coldstream.model.keyed_random import below, hashed, key_of
+from coldstream.support.compiled import kernel
 
 
 @kernel

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coldstream.model.compiled import kernel
 from coldstream.model.vectors import LANES, adagrad_step, dots
+from coldstream.support.compiled import kernel
 
 FACTORS = [0, *range(1, 21), 40]
 ROWS = 60

@@ -23,10 +23,10 @@ EPOCH = "1767225600"
 USES = {
     "": "from coldstream import Recommender, Schema; Recommender(Schema(), factors=2).put_item('i')",
     "evaluation": "import coldstream.evaluation.report, coldstream.events.readers",
-    "service": "import coldstream.service.server, coldstream.demo.audience",
+    "service": "import coldstream.service.http.server, coldstream.demo.audience",
     "client": "from coldstream.client import Client; Client().close()",
     "telemetry": "import opentelemetry.sdk.trace, opentelemetry.exporter.otlp.proto.http.trace_exporter",
-    "frames": "from coldstream.frames import is_frame; import narwhals",
+    "frames": "from coldstream.features.frames import is_frame; import narwhals",
     "ingest": "from coldstream.ingest.source import source_of; source_of('postgresql://h/d')",
     "nats": "from coldstream.ingest.source import source_of; source_of('nats://h/S')",
     "kafka": "from coldstream.ingest.source import source_of; source_of('kafka://h/t')",

@@ -18,7 +18,7 @@ from forked import Forked, Nursery, _Fork
 from networks import BridgedPostgres, Networks
 from served import Client, Gone, Home, wait_until
 
-from coldstream.service.keys import SCOPES, Key, Keys, drawn, hashed
+from coldstream.service.http.keys import SCOPES, Key, Keys, drawn, hashed
 from replicas import Shopper, check_log, shopping
 
 REPLICAS = 3

@@ -14,9 +14,10 @@ from pathlib import Path
 
 from coldstream import Recommender, Schema
 from coldstream.cli import backup, main, serve  # what a service needs is loaded before the first fork
-from coldstream.runtime import writer
 from coldstream.runtime.warming import warm_up
-from coldstream.storage import postgres_compaction, sqlite_compaction
+from coldstream.runtime.writing import writer
+from coldstream.storage.postgres import compaction as postgres_compaction
+from coldstream.storage.sqlite import compaction as sqlite_compaction
 
 _NEW_NETWORK = 0x40000000
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from coldstream.amounts import bytes_of, seconds_of
 from coldstream.errors import InvalidInput
 from coldstream.service.service import writer_limits
 from coldstream.service.settings import Settings
+from coldstream.support.amounts import bytes_of, seconds_of
 
 
 @pytest.mark.parametrize(

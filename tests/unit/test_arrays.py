@@ -5,11 +5,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coldstream import FactorizationMachine, arrays
-from coldstream.arrays import FEW_ROWS, grown, grown_up_to
-from coldstream.features import usage
-from coldstream.features.usage import Usage
+from coldstream import FactorizationMachine
+from coldstream.bounds import usage
+from coldstream.bounds.usage import Usage
 from coldstream.model import parameters
+from coldstream.support import arrays
+from coldstream.support.arrays import FEW_ROWS, grown, grown_up_to
 
 
 @pytest.fixture(autouse=True)

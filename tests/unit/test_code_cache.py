@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import coldstream
-from coldstream.model import code_cache
+from coldstream.support import code_cache
 
 USE = """
 import warnings

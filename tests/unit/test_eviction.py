@@ -3,7 +3,7 @@
 import pytest
 
 from coldstream import Bounds, Category, Event, Id, Recommender, Schema
-from coldstream.eviction import PORTION
+from coldstream.engine.eviction import PORTION
 
 SMALL = {"factors": 2, "negatives": 2}
 

@@ -8,7 +8,7 @@ import pytest
 
 from coldstream import Categories, Category, Event, Id, InvalidInput, Recommendation, Recommender, Schema
 from coldstream import reader as module
-from coldstream.model.explanation import MOST_TERMS, REST, Addends, explained
+from coldstream.lists.explanation import MOST_TERMS, REST, Addends, explained
 
 TAGS, WORDS = [f"t{n}" for n in range(256)], [f"w{n}" for n in range(200)]
 

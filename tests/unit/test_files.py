@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from coldstream import InvalidInput
-from coldstream.files import atomic, check_writable, write_text
+from coldstream.support.files import atomic, check_writable, write_text
 
 
 @pytest.mark.parametrize("old", [None, "old"])

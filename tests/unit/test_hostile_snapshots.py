@@ -26,9 +26,9 @@ from coldstream import (
     Recommender,
     Schema,
 )
-from coldstream.packed_user import _HEADER
-from coldstream.ragged import joined, parted
-from coldstream.snapshot import read_snapshot, write_snapshot
+from coldstream.snapshots.archive import read_snapshot, write_snapshot
+from coldstream.support.ragged import joined, parted
+from coldstream.users.packed import _HEADER
 
 Arrays = dict[str, Any]
 Damage = Callable[[dict[str, Any], Arrays], None]

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coldstream import increments
-from coldstream.increments import BLOCK, State, fingerprint, increment, is_increment, merged
-from coldstream.ragged import joined
+from coldstream.snapshots import increments
+from coldstream.snapshots.increments import BLOCK, State, fingerprint, increment, is_increment, merged
+from coldstream.support.ragged import joined
 
 
 def state(rows: list[list[float]], flat: list[int], users: list[bytes | None], said: str = "") -> State:

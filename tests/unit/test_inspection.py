@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from coldstream import Categories, Event, Id, InvalidInput, Recommender, Schema, UnknownId
-from coldstream.inspection import named
+from coldstream.lists.inspection import named
 
 
 def learned(**hyperparameters: object) -> Recommender:

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from coldstream import Boost, Categories, Category, Event, Id, InvalidInput, Recommender, Rules, Schema, UnknownId
-from coldstream.lists import item_vectors
+from coldstream.lists.non_personalized import item_vectors
+from coldstream.lists.rules import _asked
 from coldstream.recommender import Recommendation
-from coldstream.rules import _asked
 
 SCHEMA = Schema(item=[Id(), Category("brand"), Categories("tags")])
 

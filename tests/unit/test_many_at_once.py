@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from coldstream import Categories, Category, Diverged, Event, Id, InvalidInput, Number, Recommender, Schema
-from coldstream.arrays import Integers
 from coldstream.catalogue.scan_order import ScanOrder
+from coldstream.support.arrays import Integers
 from conftest import bits
 
 SCHEMA = Schema(

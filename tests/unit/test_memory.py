@@ -8,8 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
-from coldstream import Bounds, Categories, Category, Event, Id, InvalidInput, Recommender, Schema, costs
-from coldstream.eviction import BUDGET_PORTION, PORTION
+from coldstream import Bounds, Categories, Category, Event, Id, InvalidInput, Recommender, Schema
+from coldstream.bounds import costs
+from coldstream.engine.eviction import BUDGET_PORTION, PORTION
 from conftest import bits
 
 SCHEMA = Schema(

@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from coldstream import Again, Event, Follows, Id, InvalidInput, InvalidSnapshot, Recommender, Schema, Together
-from coldstream.arrays import Integers
 from coldstream.catalogue import neighbours
 from coldstream.catalogue.combinations import CombinationTable
+from coldstream.catalogue.contrast import count_choice
 from coldstream.catalogue.cross_features import cross_features
-from coldstream.catalogue.learning import count_choice
 from coldstream.catalogue.neighbours import (
     _are_mutual,
     count_neighbours,
@@ -31,7 +30,8 @@ from coldstream.catalogue.scan_order import ScanOrder
 from coldstream.catalogue.shapes import Items, Neighbours, UserHistory
 from coldstream.catalogue.trends import trends_of
 from coldstream.catalogue.windows import WindowTable
-from coldstream.user_states import Seen
+from coldstream.support.arrays import Integers
+from coldstream.users.states import Seen
 
 SLOTS = 40
 ALL = np.array([0, 1, 2], np.int32)

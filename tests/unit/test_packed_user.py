@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coldstream import Categories, Category, Event, Id, LastAttribute, LastTimePart, Number, Recommender, Schema
-from coldstream.costs import attributes_cost
-from coldstream.packed_user import NOTHING, UserParts, check_all, packed, unpacked
-from coldstream.ragged import joined
+from coldstream.bounds.costs import attributes_cost
+from coldstream.support.ragged import joined
+from coldstream.users.packed import NOTHING, UserParts, check_all, packed, unpacked
 from conftest import bits
 
 slots = st.integers(0, 2**31 - 1)
@@ -105,7 +105,7 @@ def test_whether_somebody_is_packed_can_be_seen_nowhere(monkeypatch: pytest.Monk
     """With room for two users or for all of them: every bit and every answer is the same."""
 
     def lived(most: int) -> tuple[Any, ...]:
-        monkeypatch.setattr("coldstream.user_states.MOST_UNPACKED", most)
+        monkeypatch.setattr("coldstream.users.states.MOST_UNPACKED", most)
         recommender = Recommender(SCHEMA, seed=3, factors=4, negatives=5)
         recommender.put_items((f"i{n}", {"genre": [f"g{n % 3}", f"g{n % 5}"]}) for n in range(20))
         recommender.put_users((f"u{n}", {"job": f"j{n % 2}", "age": n, "likes": ["x", f"y{n}"]}) for n in range(0, 9, 2))
@@ -126,7 +126,7 @@ def test_whether_somebody_is_packed_can_be_seen_nowhere(monkeypatch: pytest.Monk
 
 
 def test_what_is_undone_is_undone_for_those_who_were_packed_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coldstream.user_states.MOST_UNPACKED", 2)
+    monkeypatch.setattr("coldstream.users.states.MOST_UNPACKED", 2)
     recommender = Recommender(SCHEMA, seed=3, factors=4, negatives=5)
     for n in range(30):
         recommender.learn(Event(f"u{n % 7}", f"i{n}", 1e6 * n))

@@ -5,8 +5,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coldstream.costs import ATTRIBUTE, attributes_cost, text_cost, texts_cost
-from coldstream.ragged import blobs, documents, joined, joined_documents, joined_texts, parted, parted_texts, taken, texts
+from coldstream.bounds.costs import ATTRIBUTE, attributes_cost, text_cost, texts_cost
+from coldstream.support.ragged import (
+    blobs,
+    documents,
+    joined,
+    joined_documents,
+    joined_texts,
+    parted,
+    parted_texts,
+    taken,
+    texts,
+)
 
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 ascii_words = st.text(st.characters(max_codepoint=127), max_size=5)

@@ -27,7 +27,7 @@ from coldstream import (
     Trend,
 )
 from coldstream.features.fields import hour
-from coldstream.snapshot import read_snapshot, write_snapshot
+from coldstream.snapshots.archive import read_snapshot, write_snapshot
 from conftest import bits
 
 

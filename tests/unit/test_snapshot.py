@@ -12,7 +12,7 @@ import pytest
 from test_recommender import PRESETS, SCHEMA, filled, stream
 
 from coldstream import Event, Id, InvalidSnapshot, Number, Recommender, Schema
-from coldstream.snapshot import read_snapshot, write_snapshot
+from coldstream.snapshots.archive import read_snapshot, write_snapshot
 from conftest import bits
 
 
@@ -228,7 +228,7 @@ def test_foreign_files_are_refused(tmp_path: Path) -> None:
 
 def test_another_version_is_refused(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     document, arrays = read_snapshot(saved)
-    monkeypatch.setattr("coldstream.snapshot.VERSION", 99)
+    monkeypatch.setattr("coldstream.snapshots.archive.VERSION", 99)
     write_snapshot(saved, document, arrays)
     monkeypatch.undo()
     with pytest.raises(InvalidSnapshot, match="version 99"):

@@ -4,14 +4,18 @@ from pathlib import Path
 
 import pytest
 
-from coldstream import rules
-from coldstream.bounds import A_THING
-from coldstream.eviction import PORTION
-from coldstream.features import fields, usage
-from coldstream.inspection import MOST_LOOKED_AT
-from coldstream.model.explanation import MOST_TERMS
-from coldstream.runtime import claims, compaction, snapshots
-from coldstream.service import arrow_stream, connection, connection_limits, impressions, messages, turned_away
+from coldstream.bounds import usage
+from coldstream.bounds.bounds import A_THING
+from coldstream.engine.eviction import PORTION
+from coldstream.features import fields
+from coldstream.lists import rules
+from coldstream.lists.explanation import MOST_TERMS
+from coldstream.lists.inspection import MOST_LOOKED_AT
+from coldstream.runtime import snapshots
+from coldstream.runtime.erasure import claims, compaction
+from coldstream.service.handlers import arrow_stream, impressions
+from coldstream.service.http import connection, connection_limits, turned_away
+from coldstream.service.messages import core as messages
 from coldstream.storage import shown
 
 GUIDES = Path(__file__).parents[2] / "docs" / "guides"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from test_recommender import SCHEMA, filled, stream
 
 from coldstream import Again, Event, Follows, Id, LastItem, Recommender, Schema, Together, Trend
-from coldstream.catalogue.learning import learn_epoch
+from coldstream.catalogue.contrast import learn_epoch
 from conftest import bits
 
 
@@ -128,7 +128,7 @@ def test_training_that_is_interrupted_changes_nothing(
             raise interruption
         return learn_epoch(*args)
 
-    monkeypatch.setattr("coldstream.training.learn_epoch", interrupted)
+    monkeypatch.setattr("coldstream.engine.training.learn_epoch", interrupted)
     new = [Event("a new user", f"a new item {n}", None, {"weather": "new"}) for n in range(5)]
     unchanged(recommender, interruption, lambda: recommender.train(stream(20) + new, epochs=3))
     assert len(epochs) == 2
@@ -140,7 +140,7 @@ def test_cross_features_that_are_found_are_joined_now_and_then_to_the_same(monke
     """Thousands of small arrays weigh much, so they become one every so often: it must not show."""
     states = []
     for many in (1024, 7, 1):
-        monkeypatch.setattr("coldstream.training._Found._MANY", many)
+        monkeypatch.setattr("coldstream.engine.training._Found._MANY", many)
         recommender = Recommender(Schema(item=[Id(), Follows(), Together(), Again()]), seed=1, factors=3, negatives=3)
         recommender.train(stream(40), epochs=2)
         states.append(bits(recommender))

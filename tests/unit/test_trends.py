@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from coldstream import Event, Id, Recommender, Schema, Trend
 from coldstream.catalogue.scan_order import ScanOrder
 from coldstream.catalogue.trends import EPSILON, count_trend, enter, pass_by, trends_of, value_at
-from coldstream.model.compiled import kernel
 from coldstream.model.kernels import itself
 from coldstream.model.keyed_random import key_of
 from coldstream.model.shapes import PAIRS, Theta
 from coldstream.scoring.folding import fold_trends
+from coldstream.support.compiled import kernel
 
 HALF_LIVES = [2.0, 50.0]
 
@@ -134,7 +134,7 @@ def test_training_sees_trends_as_they_were_before_each_event(monkeypatch: pytest
             recommender.put_item(f"i{n}")
         for event in events[:10]:
             recommender.learn(event)
-    monkeypatch.setattr("coldstream.training.shuffled", lambda key, n: np.arange(n, dtype=np.int32))
+    monkeypatch.setattr("coldstream.engine.training.shuffled", lambda key, n: np.arange(n, dtype=np.int32))
     batch.train(events[10:], epochs=1)
     one_by_one._shared._draw_key = key_of(2, "training")
     for event in events[10:]:

@@ -6,7 +6,8 @@ from sys import getsizeof
 
 import pytest
 
-from coldstream import Bounds, Category, Event, Id, Recommender, Schema, eviction
+from coldstream import Bounds, Category, Event, Id, Recommender, Schema
+from coldstream.engine import eviction
 from coldstream.turnover import Turnover
 
 

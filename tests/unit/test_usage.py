@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coldstream import Bounds, Category, Event, Id, Recommender, Schema
+from coldstream.bounds.usage import CHECKS, NEVER, Usage, is_time_to_look, least_of
 from coldstream.events.clock import Clock
-from coldstream.features.usage import CHECKS, NEVER, Usage, is_time_to_look, least_of
-from coldstream.user_use import UserUse
+from coldstream.users.use import UserUse
 
 
 class Twin:

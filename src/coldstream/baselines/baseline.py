@@ -5,12 +5,12 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from coldstream.arrays import Doubles, Longs
 from coldstream.baselines.user_past import UserPast
 from coldstream.errors import UnknownId, shown
 from coldstream.events.event import Event
 from coldstream.features.feedback import CHOICE, Feedback, effect_of
 from coldstream.scoring.ranking import Rank
+from coldstream.support.arrays import Doubles, Longs
 
 _NOBODY = UserPast()
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from coldstream.arrays import Doubles
 from coldstream.baselines.inverse import GramInverse
 from coldstream.baselines.parameter import checked_number
 from coldstream.baselines.recent_popularity import DecayedPopularity
 from coldstream.baselines.user_past import UserPast
+from coldstream.support.arrays import Doubles
 
 TIE = 1e-10
 """Scores that differ by less count as equal: rounding may do that."""

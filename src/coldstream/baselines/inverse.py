@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from coldstream.arrays import Doubles, Longs, grown
 from coldstream.baselines.square import grown_square
-from coldstream.model.compiled import scan_kernel
+from coldstream.support.arrays import Doubles, Longs, grown
+from coldstream.support.compiled import scan_kernel
 
 _PENDING = 256
 """How many z stay apart before one matrix product adds them all: more make every reading dearer, fewer every change."""

@@ -4,12 +4,12 @@ import math
 
 import numpy as np
 
-from coldstream.arrays import Doubles, Longs, grown
 from coldstream.baselines.pair_counts import PairCounts, PairRows
 from coldstream.baselines.parameter import checked_number
 from coldstream.baselines.recent_popularity import DecayedPopularity
 from coldstream.baselines.user_past import UserPast
-from coldstream.model.compiled import kernel
+from coldstream.support.arrays import Doubles, Longs, grown
+from coldstream.support.compiled import kernel
 
 TIE = 1e-7
 """Scores that differ by less count as equal: rounding may do that, and no two counts do."""

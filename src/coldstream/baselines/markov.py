@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from coldstream.arrays import Doubles
 from coldstream.baselines.recent_popularity import DecayedPopularity
 from coldstream.baselines.user_past import UserPast
+from coldstream.support.arrays import Doubles
 
 
 class Markov:

@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coldstream.arrays import Integers, Longs, grown
 from coldstream.errors import InvalidInput
-from coldstream.model.compiled import kernel
+from coldstream.support.arrays import Integers, Longs, grown
+from coldstream.support.compiled import kernel
 
 MOST_PLACES = 400_000_000
 """Beyond this the counts take more than 3 GB."""

@@ -1,7 +1,7 @@
 """The numbers that a baseline is built with, checked."""
 
-from coldstream.arrays import plain
 from coldstream.errors import InvalidInput, shown
+from coldstream.support.arrays import plain
 
 _HIGHEST = 1e9
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from coldstream.arrays import Doubles, grown
 from coldstream.baselines.user_past import UserPast
+from coldstream.support.arrays import Doubles, grown
 
 
 class Popularity:

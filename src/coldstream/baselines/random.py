@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from coldstream.arrays import Doubles
 from coldstream.baselines.user_past import UserPast
-from coldstream.model.compiled import kernel
 from coldstream.model.factorization_machine import checked_seed
 from coldstream.model.keyed_random import hashed, key_of
+from coldstream.support.arrays import Doubles
+from coldstream.support.compiled import kernel
 
 
 class Random:

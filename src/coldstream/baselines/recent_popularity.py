@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 
-from coldstream.arrays import Doubles, Longs, grown
 from coldstream.baselines.parameter import checked_count, checked_number
 from coldstream.baselines.user_past import UserPast
+from coldstream.support.arrays import Doubles, Longs, grown
 
 NEVER = -1.0
 """Below the level of anything that was ever chosen."""

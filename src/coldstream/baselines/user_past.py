@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from coldstream.arrays import Doubles, Longs, grown
+from coldstream.support.arrays import Doubles, Longs, grown
 
 
 class UserPast:

@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coldstream.arrays import Flags, Integers, Longs, checked_columns, copies, frozen_values, grown, saved_count, write_back
+from coldstream.bounds.costs import attributes_cost, text_cost, texts_cost
 from coldstream.catalogue.admitted_item import AdmittedItem, Layout, kinds_of
 from coldstream.catalogue.combinations import EMPTY, CombinationTable
 from coldstream.catalogue.conditions import AnyOf, NumberColumns, Within, having
+from coldstream.catalogue.contrast import count_choice
 from coldstream.catalogue.item_features import features_of
 from coldstream.catalogue.item_rows import (
     TRENDS_IN_COMMON,
@@ -20,7 +21,6 @@ from coldstream.catalogue.item_rows import (
     restore_trends,
     saved_rows,
 )
-from coldstream.catalogue.learning import count_choice
 from coldstream.catalogue.neighbours import restored, take_out, with_room, with_slots
 from coldstream.catalogue.neighbours import state as neighbours_state
 from coldstream.catalogue.scan_order import ScanOrder
@@ -28,12 +28,22 @@ from coldstream.catalogue.shapes import Items, Neighbours, ScanRows, Trends, Use
 from coldstream.catalogue.slot_table import Place, SlotTable
 from coldstream.catalogue.trends import enter, enter_all, leave
 from coldstream.catalogue.windows import WindowTable
-from coldstream.costs import attributes_cost, text_cost, texts_cost
 from coldstream.events.availability import Availability
 from coldstream.features.encoder import ItemAttribute
 from coldstream.features.history import LastItemFeatures
 from coldstream.features.sparse import Sparse
-from coldstream.model.compiled import unchecked_entry
+from coldstream.support.arrays import (
+    Flags,
+    Integers,
+    Longs,
+    checked_columns,
+    copies,
+    frozen_values,
+    grown,
+    saved_count,
+    write_back,
+)
+from coldstream.support.compiled import unchecked_entry
 
 _count_choice, _enter = unchecked_entry(count_choice), unchecked_entry(enter)
 

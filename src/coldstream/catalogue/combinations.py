@@ -9,9 +9,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from coldstream.arrays import Integers, grown
 from coldstream.catalogue.shapes import Combinations
 from coldstream.features.sparse import Sparse
+from coldstream.support.arrays import Integers, grown
 
 Entries: TypeAlias = tuple[tuple[int, float], ...]
 """(column, value) of every feature of a combination, in ascending order of the columns."""

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coldstream.arrays import Doubles, Integers, grown, plain
 from coldstream.catalogue.combinations import CombinationTable
+from coldstream.support.arrays import Doubles, Integers, grown, plain
 
 Passing = NDArray[np.bool_]
 

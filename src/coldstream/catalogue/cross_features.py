@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coldstream.arrays import Floats, Integers
 from coldstream.catalogue.shapes import Items, UserHistory
-from coldstream.model.compiled import inlined, kernel
+from coldstream.support.arrays import Floats, Integers
+from coldstream.support.compiled import inlined, kernel
 
 FOLLOWS, TOGETHER, AGAIN = 0, 1, 2
 CROSS_FEATURES = 3

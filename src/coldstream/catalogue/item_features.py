@@ -7,7 +7,7 @@ from coldstream.catalogue.cross_features import cross_features
 from coldstream.catalogue.shapes import Items, UserHistory
 from coldstream.catalogue.trends import value_at
 from coldstream.features.sparse import Sparse
-from coldstream.model.compiled import kernel
+from coldstream.support.compiled import kernel
 
 
 def features_of(items: Items, slot: int, shared: list[tuple[int, float]], clock: int, history: UserHistory) -> Sparse:

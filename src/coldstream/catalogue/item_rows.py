@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coldstream.arrays import Floats, Integers, Longs, checked_columns
 from coldstream.catalogue.admitted_item import AdmittedItem
 from coldstream.catalogue.combinations import EMPTY, CombinationTable
 from coldstream.catalogue.scan_order import ScanOrder
 from coldstream.catalogue.shapes import ScanRows, Trends
 from coldstream.features.sparse import Sparse
+from coldstream.support.arrays import Floats, Integers, Longs, checked_columns
 
 TRENDS_IN_COMMON = ("unchosen_total", "newcomers", "prior")
 """The names of what all items' trends have in common, and is saved."""

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coldstream.arrays import Integers
 from coldstream.catalogue.shapes import Items
 from coldstream.catalogue.windows import is_available
-from coldstream.model.compiled import inlined
 from coldstream.model.keyed_random import below, hashed
 from coldstream.model.vectors import prefetch
+from coldstream.support.arrays import Integers
+from coldstream.support.compiled import inlined
 
 _TRIES = 32  # draws for one negative before it is given up …
 _MORE_TRIES = 1024  # … and further ones where items have windows: most may be out of season

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coldstream.arrays import Integers, checked_columns, grown
 from coldstream.catalogue.shapes import MOST_COUNTED, Neighbours
-from coldstream.model.compiled import inlined, kernel
 from coldstream.model.keyed_random import hashed
+from coldstream.support.arrays import Integers, checked_columns, grown
+from coldstream.support.compiled import inlined, kernel
 
 SIZE = 16
 """Entries of the smallest piece; each of the others has twice those of the one before."""

@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from coldstream.arrays import Integers, grown
 from coldstream.catalogue.shapes import ScanRows
+from coldstream.support.arrays import Integers, grown
 
 _SOME = 64
 """Items out of order that nobody notices."""

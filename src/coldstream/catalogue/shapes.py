@@ -9,7 +9,7 @@ the scan as well, and everything that a scan reads lies by position, side by sid
 
 from typing import NamedTuple
 
-from coldstream.arrays import Doubles, Flags, Floats, Integers, Longs
+from coldstream.support.arrays import Doubles, Flags, Floats, Integers, Longs
 
 MOST_COUNTED = 2**31 - 2
 """How often something was chosen, at most; beyond that it is not counted further."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coldstream.arrays import Integers, Longs, checked_columns, grown, saved_count
+from coldstream.support.arrays import Integers, Longs, checked_columns, grown, saved_count
 
 FREE = ""
 """The id of a slot that is free: no item has it."""

@@ -13,9 +13,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from coldstream.arrays import Flags, Floats, Integers
 from coldstream.catalogue.shapes import ScanRows, Trends
-from coldstream.model.compiled import inlined, kernel
+from coldstream.support.arrays import Flags, Floats, Integers
+from coldstream.support.compiled import inlined, kernel
 
 NO_COUNT = -math.inf
 

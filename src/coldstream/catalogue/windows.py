@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coldstream.arrays import Flags, checked_columns, grown
 from coldstream.catalogue.shapes import Windows
 from coldstream.events.availability import ALWAYS, Availability
-from coldstream.model.compiled import inlined
+from coldstream.support.arrays import Flags, checked_columns, grown
+from coldstream.support.compiled import inlined
 
 MOST_MASKS = 4
 """Spans of time whose masks are kept: most requests are of now, and some look back or ahead."""

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from coldstream.cli.store_address import add_store, store_of
-from coldstream.files import check_writable
 from coldstream.storage import backup_file, stores
+from coldstream.support.files import check_writable
 
 
 def add_to(commands: Any) -> None:

@@ -21,7 +21,7 @@ from coldstream.evaluation.revealing import revealing_columns
 from coldstream.evaluation.runs import Failure, Job, attempt_all, check, distinct
 from coldstream.evaluation.study import Facts, Study
 from coldstream.evaluation.workload import Known, Source, loaded
-from coldstream.files import check_writable
+from coldstream.support.files import check_writable
 
 DEFAULT_METHODS = "coldstream,popularity,recent-popularity"
 

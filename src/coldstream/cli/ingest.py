@@ -16,7 +16,7 @@ from coldstream.errors import InvalidInput
 from coldstream.ingest.ingestion import DeadLetters, Ingestion
 from coldstream.ingest.metrics import IngestMetrics
 from coldstream.ingest.source import Source, source_of
-from coldstream.service.logs import log_to_stderr
+from coldstream.service.http.logs import log_to_stderr
 
 log = logging.getLogger(__name__)
 

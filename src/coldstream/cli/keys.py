@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from coldstream.errors import InvalidInput
-from coldstream.service.keys import SCOPES, Keys, checked_key, drawn, hashed
+from coldstream.service.http.keys import SCOPES, Keys, checked_key, drawn, hashed
 
 
 def add_to(commands: Any) -> None:

@@ -17,7 +17,7 @@ from coldstream.evaluation.results import rows, write_rows
 from coldstream.evaluation.runs import run_all
 from coldstream.evaluation.study import Study
 from coldstream.evaluation.workload import loaded
-from coldstream.files import check_writable, write_text
+from coldstream.support.files import check_writable, write_text
 
 
 def add_to(commands: Any) -> None:

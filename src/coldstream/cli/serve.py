@@ -7,7 +7,7 @@ from typing import Any
 
 from coldstream.errors import ColdstreamError, InvalidInput
 from coldstream.service.feed import Feed
-from coldstream.service.server import serve
+from coldstream.service.http.server import serve
 from coldstream.service.settings import Settings, add_flags, given, settled
 
 

@@ -16,7 +16,7 @@ from coldstream.evaluation.revealing import revealing_columns
 from coldstream.evaluation.runs import run_all
 from coldstream.evaluation.tuning import Tried
 from coldstream.evaluation.workload import Known, Source, loaded
-from coldstream.files import check_writable, write_text
+from coldstream.support.files import check_writable, write_text
 
 
 def add_to(commands: Any) -> None:

@@ -5,8 +5,8 @@ from coldstream.client.background import BackgroundEvents
 from coldstream.client.client import Client
 from coldstream.client.errors import ClientClosed, ServiceError, ServiceUnavailable
 from coldstream.client.retries import Retries
-from coldstream.service.messages import NewEvent, NewItem, NewUser
-from coldstream.service.recommend_messages import RecommendRequest, RecommendResponse
+from coldstream.service.messages.core import NewEvent, NewItem, NewUser
+from coldstream.service.messages.recommend import RecommendRequest, RecommendResponse
 
 __all__ = [
     "AsyncClient",

@@ -12,9 +12,9 @@ from coldstream.client.errors import ClientClosed, ServiceUnavailable
 from coldstream.client.process import after_fork
 from coldstream.client.requests import events_of, items_of, pieces, users_of
 from coldstream.client.retries import TRANSIENT, Retries
-from coldstream.service import messages as m
-from coldstream.service import recommend_messages as r
-from coldstream.service.health_messages import Health
+from coldstream.service.messages import core as m
+from coldstream.service.messages import recommend as r
+from coldstream.service.messages.health import Health
 
 
 class AsyncClient:

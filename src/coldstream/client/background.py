@@ -11,7 +11,7 @@ import msgspec
 from coldstream.client.client import Client
 from coldstream.client.errors import ServiceError
 from coldstream.client.event_queue import EventQueue
-from coldstream.service.messages import MOST_RECORDS, NewEvent
+from coldstream.service.messages.core import MOST_RECORDS, NewEvent
 
 
 class BackgroundEvents:

@@ -9,9 +9,9 @@ import msgspec
 
 from coldstream.client.errors import ServiceError, ServiceUnavailable
 from coldstream.client.retries import TRANSIENT
-from coldstream.service import messages as m
-from coldstream.service import recommend_messages as r
-from coldstream.service.health_messages import Health
+from coldstream.service.messages import core as m
+from coldstream.service.messages import recommend as r
+from coldstream.service.messages.health import Health
 
 One = TypeVar("One", bound=msgspec.Struct)
 _encode = msgspec.json.Encoder().encode

@@ -9,7 +9,7 @@ from time import monotonic
 from coldstream.client.client import Client
 from coldstream.client.errors import ClientClosed, ServiceError, ServiceUnavailable
 from coldstream.client.process import after_fork, at_end
-from coldstream.service.messages import NewEvent
+from coldstream.service.messages.core import NewEvent
 
 log = logging.getLogger(__name__)
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from coldstream.service.messages import NewEvent, NewItem, NewUser
+from coldstream.service.messages.core import NewEvent, NewItem, NewUser
 
 
 def events_of(events: NewEvent | Iterable[NewEvent]) -> list[NewEvent]:

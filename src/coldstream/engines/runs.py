@@ -11,10 +11,10 @@ from coldstream.evaluation.prequential import Trial
 from coldstream.evaluation.runs import Job, run, stream_of
 from coldstream.evaluation.workload import loaded
 from coldstream.features.schema import SIDES
-from coldstream.increments import State
 from coldstream.recommender import Recommender
 from coldstream.runtime.learners import Learners, LocalLearners
 from coldstream.runtime.limits import WriterLimits
+from coldstream.snapshots.increments import State
 
 MERGE_EVERY = WriterLimits().merge_events
 """Events after which learners merge, where nothing else is said."""

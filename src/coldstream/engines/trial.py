@@ -10,11 +10,11 @@ from coldstream.evaluation.model import Model
 from coldstream.evaluation.prequential import Arrivals, Trial, check_trial, split, train
 from coldstream.events.event import Event
 from coldstream.events.stream import Stream
-from coldstream.increments import State
 from coldstream.runtime.learners import Learners
 from coldstream.runtime.lines import Lines
 from coldstream.runtime.partition import Tested
 from coldstream.runtime.records import Interaction, ItemPut, Record, UserPut
+from coldstream.snapshots.increments import State
 
 AHEAD = 3
 """Steps that may be under way before the results of the first are waited for."""

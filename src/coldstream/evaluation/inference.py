@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from coldstream.arrays import plain
 from coldstream.evaluation.prequential import untested
 from coldstream.events.event import Event
 from coldstream.events.stream import Stream
 from coldstream.features.feedback import Feedback
 from coldstream.features.fields import Attribute, Categories, Category, Field, Id, Number, TimePart
 from coldstream.features.schema import Schema
+from coldstream.support.arrays import plain
 
 FEW = 20
 """Whole numbers of so many values at most, or of values that come so often each, are codes rather than quantities."""

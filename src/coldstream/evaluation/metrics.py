@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coldstream.arrays import Doubles, Longs
+from coldstream.support.arrays import Doubles, Longs
 
 
 class Spread(NamedTuple):

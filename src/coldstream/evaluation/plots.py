@@ -10,9 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import StrMethodFormatter
 
-from coldstream.arrays import Doubles, Longs
 from coldstream.evaluation.metrics import moving_mean, percentiles
 from coldstream.evaluation.study import Study
+from coldstream.support.arrays import Doubles, Longs
 
 GREY = "#808080"
 """Of much the same contrast on white and on black, because plots are read on both."""

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coldstream.arrays import Doubles, Longs
 from coldstream.errors import InvalidInput, shown
 from coldstream.evaluation.method import Method, TakesMany
 from coldstream.events.event import Event
 from coldstream.events.stream import Stream
+from coldstream.support.arrays import Doubles, Longs
 
 EVENTS_BETWEEN_ADVANCES = 256
 

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from coldstream.arrays import Doubles, Longs
 from coldstream.errors import InvalidInput
 from coldstream.evaluation.study import Study
-from coldstream.files import atomic
+from coldstream.support.arrays import Doubles, Longs
+from coldstream.support.files import atomic
 
 _NAME = pa.dictionary(pa.int32(), pa.string())
 _COLUMNS = pa.schema(

@@ -14,7 +14,7 @@ from coldstream.evaluation import tables
 from coldstream.evaluation.plots import percentile_over_time, recall_over_time
 from coldstream.evaluation.prequential import split
 from coldstream.evaluation.study import Study
-from coldstream.files import write_text
+from coldstream.support.files import write_text
 
 LIBRARIES = ("coldstream", "numpy", "numba")
 

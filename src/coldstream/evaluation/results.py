@@ -12,7 +12,7 @@ from coldstream.evaluation import metrics
 from coldstream.evaluation.metrics import Spread
 from coldstream.evaluation.prequential import Trial
 from coldstream.evaluation.study import Study
-from coldstream.files import write_text
+from coldstream.support.files import write_text
 
 
 class Result(TypedDict):

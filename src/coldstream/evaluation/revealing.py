@@ -8,10 +8,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from coldstream.arrays import plain
 from coldstream.evaluation.prequential import untested
 from coldstream.events.event import Event
 from coldstream.events.stream import Stream
+from coldstream.support.arrays import plain
 
 FEWEST = 30
 """Fewer events than these tell nothing."""

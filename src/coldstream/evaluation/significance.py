@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coldstream.arrays import Doubles
 from coldstream.errors import InvalidInput
 from coldstream.evaluation.metrics import hits, percentiles
 from coldstream.evaluation.prequential import Trial
+from coldstream.support.arrays import Doubles
 
 BLOCK, RESAMPLES, CONFIDENCE = 200, 2000, 0.95
 SMALLEST_BLOCK, FEWEST_BLOCKS = 10, 20

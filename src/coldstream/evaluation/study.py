@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from coldstream.arrays import Doubles
 from coldstream.errors import InvalidInput, shown
 from coldstream.evaluation.fields_in_use import FieldInUse
 from coldstream.evaluation.metrics import Spread, moving_recall
 from coldstream.evaluation.prequential import Trial
 from coldstream.events.stream import Stream
+from coldstream.support.arrays import Doubles
 
 
 class Facts(NamedTuple):

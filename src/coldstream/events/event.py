@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from coldstream.arrays import plain
 from coldstream.errors import InvalidInput, shown
+from coldstream.support.arrays import plain
 
 EARLIEST, LATEST = -2_208_988_800.0, 7_258_118_400.0
 """The years 1900 and 2200 in seconds from 1970. What lies beyond was counted in something else: milliseconds of any day

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from coldstream.errors import InvalidInput
-from coldstream.files import atomic
+from coldstream.support.files import atomic
 
 TOGETHER = 50_000
 """Rows of one group in Parquet."""

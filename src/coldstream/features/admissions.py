@@ -10,13 +10,13 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from coldstream.arrays import Doubles
-from coldstream.bounds import Age, Bounds
+from coldstream.bounds.bounds import Age, Bounds
 from coldstream.features.fields import LastItem, LastItems, ManyValued
 from coldstream.features.history import Features
 from coldstream.features.schema import SIDES, Schema
 from coldstream.features.sketch import Sketch
 from coldstream.features.vocabulary import Vocabulary
+from coldstream.support.arrays import Doubles
 
 Reason: TypeAlias = Literal["full", "rare", "many", "fields"]
 """Why something was left out: its field is full of what items have, it came too seldom yet, its record brought too much

@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from coldstream.arrays import Integers
 from coldstream.features.history import HistoryFields, RecentHistory
+from coldstream.support.arrays import Integers
 
 
 class EncodedUser(NamedTuple):

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any, TypeAlias
 
-from coldstream.arrays import plain
-from coldstream.bounds import Bounds
+from coldstream.bounds.bounds import Bounds
 from coldstream.errors import InvalidInput, shown
 from coldstream.events.event import checked_names, checked_text
 from coldstream.features.admissions import Admissions
@@ -34,6 +33,7 @@ from coldstream.features.history import Features, HistoryFields
 from coldstream.features.schema import SIDES, Schema
 from coldstream.features.sparse import Sparse, continued, sparse
 from coldstream.features.vocabulary import Vocabulary
+from coldstream.support.arrays import plain
 
 UNBOUNDED = Bounds.none()
 

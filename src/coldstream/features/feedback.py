@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from coldstream.arrays import plain
 from coldstream.errors import InvalidInput, InvalidSchema, shown
+from coldstream.support.arrays import plain
 
 HEAVIEST = 100.0
 """The largest weight of a kind, for or against."""

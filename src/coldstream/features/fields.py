@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from typing import Any, ClassVar, TypeAlias
 
-from coldstream.arrays import plain
-from coldstream.bounds import AGES, Age, is_age
+from coldstream.bounds.bounds import AGES, Age, is_age
 from coldstream.errors import InvalidInput, InvalidSchema, shown
 from coldstream.events.event import checked_text
+from coldstream.support.arrays import plain
 
 Named: TypeAlias = list[tuple[str, float]]
 """Features of one field: (value, weight)."""

@@ -4,7 +4,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from coldstream.arrays import plain
 from coldstream.features.fields import (
     TIME_PARTS,
     Again,
@@ -17,6 +16,7 @@ from coldstream.features.fields import (
     Together,
 )
 from coldstream.features.schema import Schema
+from coldstream.support.arrays import plain
 
 Features: TypeAlias = list[tuple[int, str, float]]
 """Named features: (field number, value, weight)."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from coldstream.arrays import Integers
+from coldstream.support.arrays import Integers
 
 FEWEST_WAITING, SHARE_WAITING = 4096, 16
 """So many changes wait for somebody who looks, or so many-th as there are columns: they are memory too."""

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coldstream.arrays import Floats, Integers
+from coldstream.support.arrays import Floats, Integers
 
 
 class Sparse(NamedTuple):

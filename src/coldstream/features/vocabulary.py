@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from coldstream.arrays import Integers, checked_columns
-from coldstream.costs import text_cost, texts_cost
+from coldstream.bounds.costs import text_cost, texts_cost
 from coldstream.features.sorted_columns import SortedColumns
+from coldstream.support.arrays import Integers, checked_columns
 from coldstream.turnover import Turnover
 
 GAP, ITEM_GAP = -1, -2

@@ -18,7 +18,7 @@ import msgspec
 
 from coldstream.client import NewEvent, ServiceError, ServiceUnavailable
 from coldstream.ingest.source import Message, Source, SourceUnavailable
-from coldstream.service.messages import Learned
+from coldstream.service.messages.core import Learned
 
 log = logging.getLogger(__name__)
 

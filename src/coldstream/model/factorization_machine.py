@@ -12,20 +12,20 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from coldstream.arrays import Doubles, Floats, Longs, plain, saved_count
 from coldstream.config import Hyperparameters, preset
 from coldstream.errors import Diverged, InvalidInput, InvalidSnapshot, shown
 from coldstream.features.fields import Categories, Category, Number
 from coldstream.features.sparse import Sparse, sparse
 from coldstream.features.vocabulary import Admission, Vocabulary
 from coldstream.model import losses
-from coldstream.model.compiled import unchecked_entry
 from coldstream.model.kernels import fold, learn, predict
 from coldstream.model.keyed_random import keys_of
 from coldstream.model.parameters import Parameters
 from coldstream.model.samples import Samples, learn_samples, predict_samples
 from coldstream.model.shapes import OPTIMIZERS, PAIRS, REGULARIZATIONS, Candidates, UpdateRule
-from coldstream.snapshot import NOT_WHAT_IT_SHOULD_BE, read_snapshot, write_snapshot
+from coldstream.snapshots.archive import NOT_WHAT_IT_SHOULD_BE, read_snapshot, write_snapshot
+from coldstream.support.arrays import Doubles, Floats, Longs, plain, saved_count
+from coldstream.support.compiled import unchecked_entry
 
 LARGEST_NUMBER = 10.0
 """The largest number that `learn_one` takes as a feature's value: two of them make a pair a hundred times as loud as one."""

@@ -12,9 +12,7 @@ same event gives the same bits everywhere; sums over factors run along the vecto
 
 import numpy as np
 
-from coldstream.arrays import Doubles, Floats, Integers
 from coldstream.features.sparse import Sparse
-from coldstream.model.compiled import inlined, kernel
 from coldstream.model.losses import gradients
 from coldstream.model.renewal import LAST, surprise_of
 from coldstream.model.shapes import (
@@ -30,6 +28,8 @@ from coldstream.model.shapes import (
 )
 from coldstream.model.updates import update
 from coldstream.model.vectors import dots, prefetch
+from coldstream.support.arrays import Doubles, Floats, Integers
+from coldstream.support.compiled import inlined, kernel
 
 
 @kernel

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from coldstream.arrays import Floats, Integers, Longs, Ulongs
-from coldstream.model.compiled import kernel
+from coldstream.support.arrays import Floats, Integers, Longs, Ulongs
+from coldstream.support.compiled import kernel
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)

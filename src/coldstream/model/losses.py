@@ -7,8 +7,8 @@ that of the opposite, that the item is not the one.
 
 import math
 
-from coldstream.arrays import Doubles
-from coldstream.model.compiled import kernel
+from coldstream.support.arrays import Doubles
+from coldstream.support.compiled import kernel
 
 SQUARED, LOGISTIC, SOFTMAX, BPR = 0, 1, 2, 3
 CODES = {"squared": SQUARED, "logistic": LOGISTIC, "softmax": SOFTMAX, "bpr": BPR}

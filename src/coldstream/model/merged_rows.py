@@ -5,8 +5,8 @@ Shapes: d columns, u of them touched by any learner, n learners, g rows given by
 
 import numpy as np
 
-from coldstream.arrays import Floats, Integers
-from coldstream.model.compiled import inlined, kernel
+from coldstream.support.arrays import Floats, Integers
+from coldstream.support.compiled import inlined, kernel
 
 _HALF = np.float32(0.5)
 _NOTHING = np.float32(0.0)

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coldstream.arrays import Ulongs, checked_columns, copies, grown, grown_up_to, write_back
 from coldstream.config import Hyperparameters
-from coldstream.model.compiled import unchecked_entry
 from coldstream.model.keyed_random import fill_normal
 from coldstream.model.renewal import SURPRISES
 from coldstream.model.shapes import OptimizerState, Rows, Theta
+from coldstream.support.arrays import Ulongs, checked_columns, copies, grown, grown_up_to, write_back
+from coldstream.support.compiled import unchecked_entry
 
 _fill_normal = unchecked_entry(fill_normal)
 _PER_TOUCH = ("sw", "sV", "touched")

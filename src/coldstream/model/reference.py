@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from coldstream.arrays import Doubles
 from coldstream.config import Hyperparameters
+from coldstream.support.arrays import Doubles
 
 Vector = Mapping[int, float]
 """A sparse vector: column → value."""

@@ -10,8 +10,8 @@ import math
 
 import numpy as np
 
-from coldstream.model.compiled import inlined
 from coldstream.model.shapes import OptimizerState, UpdateRule
+from coldstream.support.compiled import inlined
 
 LAST, EVENTS, SHORT, LONG, RENEWED = range(5)
 """What is kept: the last surprise; how many there were since all began anew, and their two means; and when that was."""

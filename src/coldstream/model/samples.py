@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coldstream.arrays import Doubles, Longs
 from coldstream.features.sparse import Sparse
-from coldstream.model.compiled import kernel
 from coldstream.model.kernels import learn, predict
 from coldstream.model.shapes import Candidates, OptimizerState, Rows, Theta, UpdateRule
+from coldstream.support.arrays import Doubles, Longs
+from coldstream.support.compiled import kernel
 
 
 class Samples(NamedTuple):

@@ -5,8 +5,8 @@ Shapes: d columns, k factors, F fields, c candidates.
 
 from typing import NamedTuple
 
-from coldstream.arrays import Doubles, Flags, Floats, Integers, Longs
 from coldstream.features.sparse import Sparse
+from coldstream.support.arrays import Doubles, Flags, Floats, Integers, Longs
 
 SGD, ADAGRAD = 0, 1
 OPTIMIZERS = {"sgd": SGD, "adagrad": ADAGRAD}

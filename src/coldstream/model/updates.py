@@ -4,8 +4,6 @@ import math
 
 import numpy as np
 
-from coldstream.arrays import Doubles, Floats, Integers
-from coldstream.model.compiled import inlined
 from coldstream.model.renewal import kept_of
 from coldstream.model.shapes import (
     ADAGRAD,
@@ -19,6 +17,8 @@ from coldstream.model.shapes import (
     UpdateRule,
 )
 from coldstream.model.vectors import DIVERGED, EXPONENT, adagrad_step
+from coldstream.support.arrays import Doubles, Floats, Integers
+from coldstream.support.compiled import inlined
 
 _MEMORY_OF_SCALE = 0.99  # per event, for the running root mean square of a field's λ-gradient
 _LARGEST_STEP = 3.0  # in units of that root mean square

@@ -18,8 +18,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from coldstream.arrays import Floats, Integers
-from coldstream.model.compiled import inlined
+from coldstream.support.arrays import Floats, Integers
+from coldstream.support.compiled import inlined
 
 LANES = 8
 EXPONENT = 0x7F800000

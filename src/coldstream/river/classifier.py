@@ -5,10 +5,10 @@ from typing import Any
 
 from river import base
 
-from coldstream.arrays import plain
 from coldstream.errors import InvalidInput, shown
 from coldstream.model.factorization_machine import FactorizationMachine
 from coldstream.river.sample_encoder import SampleEncoder
+from coldstream.support.arrays import plain
 
 
 class FMClassifier(base.Classifier):

@@ -5,10 +5,10 @@ from collections.abc import Collection, Hashable, Mapping
 from numbers import Real
 from typing import Any, TypeAlias
 
-from coldstream.arrays import plain
 from coldstream.errors import InvalidInput, shown
 from coldstream.events.event import checked_text
 from coldstream.model.factorization_machine import LARGEST_NUMBER, NamedFeature
+from coldstream.support.arrays import plain
 
 Powers: TypeAlias = Mapping[str, float]
 """By field, the power of ten that its numbers are divided by; those within ±10 by none."""

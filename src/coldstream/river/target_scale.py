@@ -3,8 +3,8 @@
 import math
 from typing import Any, NamedTuple
 
-from coldstream.arrays import plain
 from coldstream.errors import InvalidInput, shown
+from coldstream.support.arrays import plain
 
 MOST_DEVIATIONS = 10.0
 """A target that lies farther from the mean counts as so many deviations: one outlier does not undo what was learned."""

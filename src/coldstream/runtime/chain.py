@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, TypeVar
 
 from coldstream.errors import InvalidSnapshot
-from coldstream.increments import Fingerprint, State, fingerprint, is_increment, merged
-from coldstream.snapshot import read_snapshot
+from coldstream.snapshots.archive import read_snapshot
+from coldstream.snapshots.increments import Fingerprint, State, fingerprint, is_increment, merged
 from coldstream.storage.store import Saved
 from coldstream.storage.view import View
 

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from coldstream.increments import Fingerprint, fingerprint, increment
 from coldstream.runtime.chain import BASE, Chain
-from coldstream.runtime.fork import Fork
 from coldstream.runtime.learner import Learner, save
+from coldstream.snapshots.fork import Fork
+from coldstream.snapshots.increments import Fingerprint, fingerprint, increment
 
 _numbers = count(1)
 

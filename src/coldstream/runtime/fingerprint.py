@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from coldstream.increments import State
-from coldstream.runtime.fork import Fork
 from coldstream.runtime.learner import OWN, Learner
+from coldstream.snapshots.fork import Fork
+from coldstream.snapshots.increments import State
 
 
 def digest(state: State) -> str:

@@ -7,12 +7,11 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from coldstream.bounds import Bounds
+from coldstream.bounds.bounds import Bounds
 from coldstream.config import Hyperparameters
 from coldstream.errors import Diverged, InvalidInput, InvalidSnapshot, StoreUnavailable
 from coldstream.events.event import Event
 from coldstream.features.schema import Schema
-from coldstream.increments import State
 from coldstream.recommender import Recommender
 from coldstream.runtime.chain import Chain, made_of_chain
 from coldstream.runtime.learners import LocalLearners
@@ -21,7 +20,8 @@ from coldstream.runtime.records import Evicted, Interaction, LogHeader, Record, 
 from coldstream.runtime.rule import LEARNING_RULE
 from coldstream.runtime.team import Hire, Team
 from coldstream.scoring.ranking import Rank
-from coldstream.snapshot import NOT_WHAT_IT_SHOULD_BE, write_snapshot
+from coldstream.snapshots.archive import NOT_WHAT_IT_SHOULD_BE, write_snapshot
+from coldstream.snapshots.increments import State
 from coldstream.storage.store import Entry, Saved
 from coldstream.storage.view import View
 

@@ -5,9 +5,9 @@ from typing import Protocol
 
 from coldstream.errors import ColdstreamError
 from coldstream.exchange import Changes
-from coldstream.increments import State
 from coldstream.runtime.lines import Lines
 from coldstream.runtime.partition import Partition, Preceding, Tested
+from coldstream.snapshots.increments import State
 
 
 class LearnersLost(ColdstreamError):

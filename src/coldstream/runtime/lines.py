@@ -6,8 +6,8 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from coldstream.arrays import Flags, Longs
 from coldstream.runtime.records import Record, team_decoder
+from coldstream.support.arrays import Flags, Longs
 
 _encoder = msgspec.json.Encoder()
 

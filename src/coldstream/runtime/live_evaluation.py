@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coldstream.arrays import Doubles, Longs, grown
 from coldstream.baselines.popularity import Popularity
 from coldstream.baselines.recent_popularity import NEVER, DecayedPopularity
 from coldstream.baselines.user_past import UserPast
@@ -16,6 +15,7 @@ from coldstream.events.event import Event
 from coldstream.recommender import Recommender
 from coldstream.runtime.drift import PageHinkley
 from coldstream.scoring.ranking import Rank
+from coldstream.support.arrays import Doubles, Longs, grown
 
 METHODS = ("coldstream", "popularity", "recent_popularity")
 """The recommender and its shadows."""

@@ -6,18 +6,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coldstream.arrays import Doubles, Integers, Longs
-from coldstream.bounds import Bounds
+from coldstream.bounds.bounds import Bounds
+from coldstream.engine.learning import Elsewhere
 from coldstream.errors import Diverged, Interrupted
 from coldstream.events.event import Event
 from coldstream.exchange import Changes, owner
-from coldstream.garbage import collection_paused
-from coldstream.increments import State
-from coldstream.learning import Elsewhere
 from coldstream.recommender import Recommender
 from coldstream.runtime.lines import Lines
 from coldstream.runtime.partitioning import own_bounds, part_of
 from coldstream.runtime.records import BoundsChanged, Interaction, Record, UserPut
+from coldstream.snapshots.increments import State
+from coldstream.support.arrays import Doubles, Integers, Longs
+from coldstream.support.garbage import collection_paused
 
 
 class Preceding(NamedTuple):

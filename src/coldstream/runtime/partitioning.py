@@ -5,15 +5,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coldstream.arrays import Integers
-from coldstream.bounds import Bounds
+from coldstream.bounds.bounds import Bounds
 from coldstream.exchange import owner
 from coldstream.features.fields import Id
 from coldstream.features.schema import Schema
 from coldstream.features.vocabulary import ITEM_GAP
-from coldstream.increments import State
 from coldstream.model.shapes import Rows
-from coldstream.ragged import joined, joined_texts, parted, parted_texts
+from coldstream.snapshots.increments import State
+from coldstream.support.arrays import Integers
+from coldstream.support.ragged import joined, joined_texts, parted, parted_texts
 
 _LAST_UPDATE = ("touched", "sw", "sV")
 

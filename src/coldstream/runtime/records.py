@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 import msgspec
 
-from coldstream.bounds import Bounds
+from coldstream.bounds.bounds import Bounds
 from coldstream.errors import StoreDamaged, UnknownId
 from coldstream.events.availability import Availability
 from coldstream.events.event import Event
@@ -21,8 +21,8 @@ from coldstream.storage.store import Entry, LogLine
 
 if TYPE_CHECKING:
     from coldstream.recommender import Recommender
-    from coldstream.runtime.checks import Batch
     from coldstream.runtime.learner import Learner
+    from coldstream.runtime.writing.checks import Batch
     from coldstream.scoring.ranking import Rank
 
 

@@ -7,7 +7,7 @@ from time import perf_counter
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from coldstream.bounds import Bounds
+from coldstream.bounds.bounds import Bounds
 from coldstream.config import BEFORE, Hyperparameters
 from coldstream.errors import (
     Interrupted,

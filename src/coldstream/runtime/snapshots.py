@@ -16,9 +16,9 @@ from typing import Protocol, TypeVar
 from coldstream.errors import StoreDamaged, StoreInUse, StoreUnavailable
 from coldstream.runtime.chain import Chain
 from coldstream.runtime.cut import Cut, WrittenFile
-from coldstream.runtime.fork import LONGEST
-from coldstream.runtime.huge_pages import Collapsing
 from coldstream.runtime.learner import KnownLine, Learner
+from coldstream.snapshots.fork import LONGEST
+from coldstream.snapshots.huge_pages import Collapsing
 from coldstream.storage.store import Saved, SnapshotStore
 
 log = logging.getLogger(__name__)

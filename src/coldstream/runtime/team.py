@@ -3,11 +3,11 @@
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from coldstream.increments import State
 from coldstream.recommender import Recommender
 from coldstream.runtime.learners import Learners
 from coldstream.runtime.lines import Lines, batches
 from coldstream.runtime.records import Record
+from coldstream.snapshots.increments import State
 
 Hire: TypeAlias = Callable[[State, int], Learners]
 """Makes so many learners that know a state."""

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from time import perf_counter
 
-from coldstream.inspection import Answer, Steps
+from coldstream.lists.inspection import Answer, Steps
 
 SLICE = 0.001
 """Seconds on the event loop after which others get their turn."""

@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from coldstream.errors import InvalidSnapshot, StoreUnavailable
-from coldstream.increments import State
 from coldstream.runtime.chain import read_chain
 from coldstream.runtime.fingerprint import digest
 from coldstream.runtime.learner import OWN, Learner
 from coldstream.runtime.records import record_of
 from coldstream.runtime.recovery import at_the_beginning, loaded
+from coldstream.snapshots.increments import State
 from coldstream.storage.store import Entry, Saved
 from coldstream.storage.view import View
 

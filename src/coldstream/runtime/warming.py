@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 
 from coldstream.config import Hyperparameters
+from coldstream.engine.least_used import least_used
 from coldstream.events.event import Event
 from coldstream.features.fields import Categories, Category, Field, Number
 from coldstream.features.schema import Schema
-from coldstream.least_used import least_used
 from coldstream.recommender import Recommender
 from coldstream.runtime.learners import LocalLearners
 from coldstream.runtime.lines import Lines

@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coldstream.arrays import Flags, Floats, Integers
 from coldstream.catalogue.shapes import Items
-from coldstream.model.compiled import inlined
+from coldstream.support.arrays import Flags, Floats, Integers
+from coldstream.support.compiled import inlined
 
 BLOCK = 512
 EXCLUDED = np.float32(-np.inf)

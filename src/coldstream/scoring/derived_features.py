@@ -2,7 +2,7 @@
 
 Nobody gives their values; they follow from what was chosen. A kind of them answers three questions, and nothing else knows
 how: the value of one item (`catalogue/trends.py` `value_at`, `catalogue/cross_features.py` `features_of`), what it adds to
-a block of scores (here), and what a choice counts (`catalogue/learning.py` `count_choice`). The first two give the same
+a block of scores (here), and what a choice counts (`catalogue/contrast.py` `count_choice`). The first two give the same
 bits.
 """
 
@@ -10,15 +10,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coldstream.arrays import Floats
 from coldstream.catalogue.cross_features import AGAIN, FOLLOWS, TOGETHER, closeness, log_count, scale_of
 from coldstream.catalogue.shapes import Items
 from coldstream.catalogue.trends import trend_value
-from coldstream.model.compiled import inlined
 from coldstream.model.shapes import Theta
 from coldstream.model.vectors import dots
 from coldstream.scoring.blocks import BLOCK, EXCLUDED, Marks, Room, bucketed
 from coldstream.scoring.requests import RequestBatch
+from coldstream.support.arrays import Floats
+from coldstream.support.compiled import inlined
 
 
 class Derived(NamedTuple):

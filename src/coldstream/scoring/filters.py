@@ -7,12 +7,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from coldstream.arrays import Flags, plain
 from coldstream.catalogue.catalogue import Catalogue
 from coldstream.catalogue.conditions import AnyOf, Within
 from coldstream.errors import InvalidInput, shown
 from coldstream.features.encoder import Encoder
 from coldstream.features.fields import Attribute, Number, Shown
+from coldstream.support.arrays import Flags, plain
 
 Predicate: TypeAlias = Mapping[str, Any] | Callable[[Mapping[str, Any]], bool]
 """`{"genre": "Action"}`, `{"genre": ["Action", "War"]}` (any of), `{"price": {"max": 50}}`, `{"genre": {"all": [...]}}`,

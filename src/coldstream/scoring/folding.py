@@ -6,12 +6,12 @@ the pairs among themselves.
 
 import numpy as np
 
-from coldstream.arrays import Floats, Integers
 from coldstream.catalogue.shapes import Items
-from coldstream.model.compiled import inlined, kernel
 from coldstream.model.kernels import itself
 from coldstream.model.shapes import Theta
 from coldstream.model.vectors import dots
+from coldstream.support.arrays import Floats, Integers
+from coldstream.support.compiled import inlined, kernel
 
 
 @kernel

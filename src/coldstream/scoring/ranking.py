@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coldstream.arrays import Doubles, Floats, Integers, Longs
 from coldstream.catalogue.shapes import Items
-from coldstream.model.compiled import inlined, kernel
+from coldstream.support.arrays import Doubles, Floats, Integers, Longs
+from coldstream.support.compiled import inlined, kernel
 
 HIGHEST, CLOSEST_TO_1 = 0, 1
 RANK_RULES = {"highest": HIGHEST, "closest-to-1": CLOSEST_TO_1}

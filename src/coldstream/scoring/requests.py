@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coldstream.arrays import Flags, Floats, Integers
 from coldstream.catalogue.shapes import UserHistory
 from coldstream.features.sparse import Sparse
+from coldstream.support.arrays import Flags, Floats, Integers
 
 NOTHING_EXCLUDED: Flags = np.zeros(0, np.uint8)
 NOTHING_ADDED: Floats = np.zeros(0, np.float32)

@@ -13,10 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coldstream.arrays import Doubles, Floats, Integers
 from coldstream.catalogue.shapes import Combinations, Items
 from coldstream.features.sparse import Sparse
-from coldstream.model.compiled import inlined, kernel
 from coldstream.model.kernels import fold
 from coldstream.model.shapes import Theta
 from coldstream.model.vectors import dots
@@ -32,6 +30,8 @@ from coldstream.scoring.derived_features import (
 )
 from coldstream.scoring.ranking import Heap, RankRule, drained, key_of_score, offered
 from coldstream.scoring.requests import RequestBatch
+from coldstream.support.arrays import Doubles, Floats, Integers
+from coldstream.support.compiled import inlined, kernel
 
 
 class ItemVectors(NamedTuple):

@@ -9,16 +9,16 @@ from typing import Protocol
 
 import numpy as np
 
-from coldstream.arrays import Floats
 from coldstream.catalogue.catalogue import Catalogue
 from coldstream.catalogue.shapes import Combinations
 from coldstream.config import RankRule
-from coldstream.model.compiled import unchecked_entry
 from coldstream.model.factorization_machine import FactorizationMachine
 from coldstream.scoring.folding import fold_items, fold_trends
 from coldstream.scoring.ranking import RANK_RULES, Rank
 from coldstream.scoring.requests import EncodedRequest, RequestBatch
 from coldstream.scoring.scan import Answers, ItemVectors, rank_of, score_of, top
+from coldstream.support.arrays import Floats
+from coldstream.support.compiled import unchecked_entry
 
 _top, _rank_of, _score_of = unchecked_entry(top), unchecked_entry(rank_of), unchecked_entry(score_of)
 

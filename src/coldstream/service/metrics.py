@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from coldstream.memory import Memory
-from coldstream.runtime.roles import Role
-from coldstream.runtime.writer import Writer
+from coldstream.engine.memory import Memory
+from coldstream.runtime.replication.roles import Role
+from coldstream.runtime.writing.writer import Writer
 
 if TYPE_CHECKING:
     from coldstream.service.service import Service

@@ -10,37 +10,37 @@ from importlib.metadata import version
 from pathlib import Path
 from time import monotonic
 
-from coldstream.amounts import bytes_of, seconds_of
-from coldstream.bounds import Bounds
+from coldstream.bounds.bounds import Bounds
 from coldstream.errors import ColdstreamError, Interrupted, InvalidInput, StoreDamaged
 from coldstream.features.schema import Schema
-from coldstream.files import private_folder
-from coldstream.inspection import Changes
+from coldstream.lists.inspection import Changes
 from coldstream.model.factorization_machine import resolve_hyperparameters
 from coldstream.recommender import Recommender
 from coldstream.runtime.fingerprint import fingerprinted
-from coldstream.runtime.follower import Follower
 from coldstream.runtime.learner import Learner
 from coldstream.runtime.limits import WriterLimits
-from coldstream.runtime.progress import Progress
 from coldstream.runtime.recovery import RequestedModel, recovered
-from coldstream.runtime.replica import Replica
-from coldstream.runtime.roles import NotTheWriter
+from coldstream.runtime.replication.follower import Follower
+from coldstream.runtime.replication.progress import Progress
+from coldstream.runtime.replication.replica import Replica
+from coldstream.runtime.replication.roles import NotTheWriter
 from coldstream.runtime.team import Hire
 from coldstream.runtime.turns import in_turns
 from coldstream.runtime.warming import warm_up
-from coldstream.runtime.writer import NOT_HERE, Stopping, Writer
-from coldstream.service.addresses import is_every, joined
+from coldstream.runtime.writing.writer import NOT_HERE, Stopping, Writer
 from coldstream.service.feed import Feed
-from coldstream.service.forwarding import Forwarder
-from coldstream.service.impressions import Impressions
-from coldstream.service.live_samples import LiveSamples
+from coldstream.service.handlers.impressions import Impressions
+from coldstream.service.handlers.live_samples import LiveSamples
+from coldstream.service.handlers.request_batcher import RequestBatcher
+from coldstream.service.http.addresses import is_every, joined
+from coldstream.service.http.forwarding import Forwarder
 from coldstream.service.metrics import Metrics
-from coldstream.service.request_batcher import RequestBatcher
 from coldstream.service.settings import Settings
 from coldstream.storage.sharing import Shared, Sharing
 from coldstream.storage.shown import ShownStore
 from coldstream.storage.store import Store
+from coldstream.support.amounts import bytes_of, seconds_of
+from coldstream.support.files import private_folder
 
 log = logging.getLogger(__name__)
 

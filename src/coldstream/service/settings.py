@@ -8,11 +8,11 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from coldstream.amounts import DURATION, SIZE, bytes_of, seconds_of
-from coldstream.bounds import SIZES, is_age
+from coldstream.bounds.bounds import SIZES, is_age
 from coldstream.config import PRESETS, Hyperparameters, preset
 from coldstream.errors import InvalidInput, shown
-from coldstream.service.addresses import are_networks, is_address, is_loopback
+from coldstream.service.http.addresses import are_networks, is_address, is_loopback
+from coldstream.support.amounts import DURATION, SIZE, bytes_of, seconds_of
 
 PREFIX = "COLDSTREAM_SERVE_"
 """What variables begin with. $COLDSTREAM_DATA is the folder of data sets, and Kubernetes may set $COLDSTREAM_PORT."""

@@ -8,8 +8,8 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _num_samples, check_consistent_length, column_or_1d
 
-from coldstream.arrays import Doubles
 from coldstream.sklearn.estimator import TableEstimator
+from coldstream.support.arrays import Doubles
 
 
 class FMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]

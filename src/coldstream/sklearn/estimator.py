@@ -8,12 +8,12 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from coldstream.arrays import Doubles, Longs
 from coldstream.model.factorization_machine import FactorizationMachine
 from coldstream.model.keyed_random import key_of, keys_of, shuffled
 from coldstream.model.samples import Samples
 from coldstream.sklearn.table import read
 from coldstream.sklearn.table_encoder import TableEncoder
+from coldstream.support.arrays import Doubles, Longs
 
 
 class TableEstimator(BaseEstimator):  # type: ignore[misc]

@@ -8,12 +8,12 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_feature_names, _check_n_features, check_is_fitted, validate_data
 
-from coldstream.arguments import checked_count
-from coldstream.arrays import Doubles
+from coldstream.events.arguments import checked_count
 from coldstream.events.event import Event
+from coldstream.features.frames import events_of, is_frame
 from coldstream.features.schema import Schema
-from coldstream.frames import events_of, is_frame
 from coldstream.recommender import Recommender
+from coldstream.support.arrays import Doubles
 
 
 class ItemRecommender(BaseEstimator):  # type: ignore[misc]

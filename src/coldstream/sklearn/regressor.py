@@ -6,9 +6,9 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
 
-from coldstream.arrays import Doubles
 from coldstream.sklearn.estimator import TableEstimator
 from coldstream.sklearn.running_scale import RunningScale
+from coldstream.support.arrays import Doubles
 
 
 class FMRegressor(RegressorMixin, TableEstimator):  # type: ignore[misc]

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coldstream.arrays import Doubles
+from coldstream.support.arrays import Doubles
 
 MOST_DEVIATIONS = 10.0
 """What lies farther from the mean counts as so many deviations."""

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import _check_feature_names, _check_n_features, validate_data
 
-from coldstream.arrays import Doubles
+from coldstream.support.arrays import Doubles
 
 
 class Table(NamedTuple):

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from coldstream.arrays import Longs
 from coldstream.features.sparse import Sparse
 from coldstream.features.vocabulary import Vocabulary
 from coldstream.model.samples import Samples
 from coldstream.sklearn.running_scale import RunningScale
 from coldstream.sklearn.table import Table
+from coldstream.support.arrays import Longs
 
 
 class TableEncoder:

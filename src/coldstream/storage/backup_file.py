@@ -24,11 +24,11 @@ from typing import Any, TypeVar
 import msgspec
 
 from coldstream.errors import InvalidInput, StoreDamaged, StoreUnavailable
-from coldstream.files import atomic
 from coldstream.storage.checksums import Bounds, Row, check_bounds, check_row, sealed
 from coldstream.storage.export import Contents, Export
 from coldstream.storage.log_pages import PAGE
 from coldstream.storage.store import LogLine, Saved
+from coldstream.support.files import atomic
 
 FORMAT, VERSION = "coldstream-backup", 1
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from coldstream.errors import StoreDamaged, StoreFull, StoreUnavailable
-from coldstream.files import sync
+from coldstream.support.files import sync
 
 LOG = "log.sqlite"
 

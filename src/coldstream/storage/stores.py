@@ -68,7 +68,9 @@ def _kind(url: str) -> _Kind:
 
 
 def _sqlite() -> _Kind:
-    from coldstream.storage import sqlite, sqlite_export, sqlite_shown
+    from coldstream.storage.sqlite import export as sqlite_export
+    from coldstream.storage.sqlite import shown as sqlite_shown
+    from coldstream.storage.sqlite import store as sqlite
 
     return _Kind(
         lambda url: sqlite.SqliteStore(_folder(url)),
@@ -89,7 +91,10 @@ def _folder(url: str) -> str:
 
 def _postgres() -> _Kind:
     try:
-        from coldstream.storage import postgres, postgres_export, postgres_sharing, postgres_shown
+        from coldstream.storage.postgres import export as postgres_export
+        from coldstream.storage.postgres import sharing as postgres_sharing
+        from coldstream.storage.postgres import shown as postgres_shown
+        from coldstream.storage.postgres import store as postgres
     except ImportError as error:
         message = f"store: PostgreSQL needs psycopg, which cannot be loaded ({error})"
         raise InvalidInput(f"{message}; pip install 'coldstream[service]'") from error

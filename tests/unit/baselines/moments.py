@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
-from coldstream.arrays import Doubles
 from coldstream.baselines.baseline import Scorer
 from coldstream.baselines.user_past import UserPast
+from coldstream.support.arrays import Doubles
 
 USERS = range(4)
 STRANGER = len(USERS)

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coldstream import Event, Feedback
-from coldstream.arrays import Doubles
 from coldstream.baselines.baseline import Baseline
 from coldstream.baselines.popularity import Popularity
 from coldstream.baselines.user_past import UserPast
 from coldstream.errors import UnknownId
+from coldstream.support.arrays import Doubles
 
 ASKED = {"context": {}, "time": None}
 

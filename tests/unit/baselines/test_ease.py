@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from moments import STRANGER, USERS, Moment, in_order, streams, told
 
-from coldstream.arrays import Doubles
 from coldstream.baselines.ease import TIE, Ease
 from coldstream.baselines.inverse import GramInverse
 from coldstream.baselines.square import MOST_ITEMS
 from coldstream.baselines.user_past import UserPast
 from coldstream.errors import InvalidInput
+from coldstream.support.arrays import Doubles
 
 
 def definition(moment: Moment, penalty: float, recency: float) -> Doubles:

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from moments import STRANGER, Moment, in_order, streams, told
 
-from coldstream.arrays import Doubles
 from coldstream.baselines import pair_counts
 from coldstream.baselines.item_knn import TIE, ItemKnn
 from coldstream.baselines.pair_counts import PairCounts
 from coldstream.baselines.recent_popularity import DecayedPopularity
 from coldstream.baselines.user_past import UserPast
 from coldstream.errors import InvalidInput
+from coldstream.support.arrays import Doubles
 
 
 def definition(moment: Moment, item: int, shrinkage: float, recency: float) -> float:

@@ -14,7 +14,7 @@ import pytest
 
 import coldstream
 from coldstream.config import Hyperparameters
-from coldstream.service.routes import ROUTES
+from coldstream.service.http.routes import ROUTES
 
 ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT / "documentation"))

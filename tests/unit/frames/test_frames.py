@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from coldstream import Availability, Categories, Category, Event, Id, InvalidInput, Number, Recommender, Schema
-from coldstream.frames import is_frame
+from coldstream.features.frames import is_frame
 
 SCHEMA = Schema(
     user=[Id(), Number("age", low=0, high=100)],

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from coldstream.runtime.compaction import Compaction
+from coldstream.runtime.erasure.compaction import Compaction
 
 
 def wanted(*, size: int, disk: int, retain: float = 0.0, cut: int = 0, position: int = 1000) -> int:

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from coldstream.runtime import compaction as module
-from coldstream.runtime.compaction import Compaction
+from coldstream.runtime.erasure import compaction as module
+from coldstream.runtime.erasure.compaction import Compaction
 
 BEGUN = 5000.0
 

@@ -11,16 +11,16 @@ import pytest
 from coldstream import Categories, Category, Id, Number, Recommender, Schema
 from coldstream.config import Hyperparameters
 from coldstream.errors import StoreUnavailable
-from coldstream.runtime import upkeep
-from coldstream.runtime import writer as module
 from coldstream.runtime.learner import Learner
 from coldstream.runtime.limits import WriterLimits
 from coldstream.runtime.records import Interaction, ItemPut, UserForgotten, UserPut, ValuesReleased, line
 from coldstream.runtime.recovery import RequestedModel, recovered
 from coldstream.runtime.verification import verified
-from coldstream.runtime.writer import Writer
+from coldstream.runtime.writing import upkeep
+from coldstream.runtime.writing import writer as module
+from coldstream.runtime.writing.writer import Writer
 from coldstream.storage import stores
-from coldstream.storage.sqlite import SqliteStore
+from coldstream.storage.sqlite.store import SqliteStore
 from coldstream.storage.store import LogLine, Saved
 from conftest import bits
 
@@ -333,8 +333,8 @@ def test_those_who_wait_are_erased_together_when_the_first_has_waited_long_enoug
 
 
 def test_what_is_said_while_the_log_is_read_counts(store: Full, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coldstream.runtime.log_reading.PAGE", 3)
-    monkeypatch.setattr("coldstream.runtime.erasures.NEAR", 2)
+    monkeypatch.setattr("coldstream.runtime.erasure.log_reading.PAGE", 3)
+    monkeypatch.setattr("coldstream.runtime.erasure.erasures.NEAR", 2)
 
     async def work(writer: Writer) -> None:
         await writer.write([*ITEMS, *ANN, *BOB, *(Interaction(f"u{n}", "i1", 0.0) for n in range(30))])
@@ -361,8 +361,8 @@ def test_a_column_that_went_to_another_while_the_log_was_read_is_not_released(
     store: Full, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What only the one who leaves had may go for want of room meanwhile, and an item come to its column."""
-    monkeypatch.setattr("coldstream.runtime.log_reading.PAGE", 3)
-    monkeypatch.setattr("coldstream.runtime.erasures.NEAR", 2)
+    monkeypatch.setattr("coldstream.runtime.erasure.log_reading.PAGE", 3)
+    monkeypatch.setattr("coldstream.runtime.erasure.erasures.NEAR", 2)
     requested = RequestedModel(SCHEMA, Hyperparameters(factors=3, negatives=3), 0, {"undeclared_values": 3})
 
     async def live() -> Learner:
@@ -393,7 +393,7 @@ def test_a_column_that_went_to_another_while_the_log_was_read_is_not_released(
 
 
 def test_the_writer_goes_on_between_the_steps_of_a_purge(store: Full, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coldstream.storage.sqlite_compaction.STEP", 5)
+    monkeypatch.setattr("coldstream.storage.sqlite.compaction.STEP", 5)
 
     async def work(writer: Writer) -> None:
         await writer.write(
@@ -419,18 +419,18 @@ def test_the_writer_goes_on_between_the_steps_of_a_purge(store: Full, folder: Pa
 
 
 def test_a_stop_leaves_the_rest_to_the_next_start(store: Full, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coldstream.runtime.log_reading.PAGE", 3)
-    monkeypatch.setattr("coldstream.runtime.log_reading.SHARE", 0.001)
+    monkeypatch.setattr("coldstream.runtime.erasure.log_reading.PAGE", 3)
+    monkeypatch.setattr("coldstream.runtime.erasure.log_reading.SHARE", 0.001)
 
     async def work(writer: Writer) -> None:
         await writer.write([*ITEMS, *ANN, *BOB, *(Interaction(f"u{n}", "i1", 0.0) for n in range(2000))])
         await writer.forget("ann")
         await asyncio.sleep(0.1)
 
-    monkeypatch.setattr("coldstream.runtime.erasures.NEAR", 2)
+    monkeypatch.setattr("coldstream.runtime.erasure.erasures.NEAR", 2)
     asked = during(store, folder, work)
     assert "context.mail=ann@example.org" in features(asked)
-    monkeypatch.setattr("coldstream.runtime.log_reading.SHARE", 0.5)
+    monkeypatch.setattr("coldstream.runtime.erasure.log_reading.SHARE", 0.5)
     with closing(Full(folder)) as again:
 
         async def rest(writer: Writer) -> None:

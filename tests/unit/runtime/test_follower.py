@@ -11,12 +11,12 @@ from several import SCHEMA, lines
 
 from coldstream import Recommender
 from coldstream.errors import StoreDamaged, StoreUnavailable
-from coldstream.runtime import follower as module
-from coldstream.runtime.follower import Follower
 from coldstream.runtime.learner import Learner
 from coldstream.runtime.limits import WriterLimits
-from coldstream.runtime.progress import Progress
 from coldstream.runtime.records import LogHeader, line
+from coldstream.runtime.replication import follower as module
+from coldstream.runtime.replication.follower import Follower
+from coldstream.runtime.replication.progress import Progress
 from coldstream.storage.store import Entry
 from conftest import bits
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from coldstream.runtime import huge_pages
-from coldstream.runtime.huge_pages import Collapsing, collapse, small_bytes
+from coldstream.snapshots import huge_pages
+from coldstream.snapshots.huge_pages import Collapsing, collapse, small_bytes
 
 SIZE = 64 * 2**20
 SETTING = Path("/sys/kernel/mm/transparent_hugepage/enabled")

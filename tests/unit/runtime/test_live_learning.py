@@ -6,11 +6,11 @@ import itertools
 import pytest
 
 from coldstream import Id, Recommender, Schema
-from coldstream.runtime import live_learning
-from coldstream.runtime.live_learning import LONGEST_PIECE, LiveLearning
-from coldstream.runtime.progress import Progress
 from coldstream.runtime.records import Interaction, ItemPut, Record
-from coldstream.runtime.time_budget import TimeBudget
+from coldstream.runtime.replication.progress import Progress
+from coldstream.runtime.writing import live_learning
+from coldstream.runtime.writing.live_learning import LONGEST_PIECE, LiveLearning
+from coldstream.runtime.writing.time_budget import TimeBudget
 from coldstream.scoring.ranking import Rank
 
 

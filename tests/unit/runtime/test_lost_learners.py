@@ -10,16 +10,16 @@ import pytest
 from several import SCHEMA, lines
 
 from coldstream.config import Hyperparameters
-from coldstream.increments import State
 from coldstream.runtime import merges as module
 from coldstream.runtime.learners import LearnersLost, LocalLearners
 from coldstream.runtime.limits import WriterLimits
 from coldstream.runtime.records import Interaction, ItemPut, ItemRemoved, Record, UserForgotten, UserMerged
 from coldstream.runtime.recovery import RequestedModel, recovered
 from coldstream.runtime.verification import verified
-from coldstream.runtime.writer import Writer
+from coldstream.runtime.writing.writer import Writer
+from coldstream.snapshots.increments import State
 from coldstream.storage import stores
-from coldstream.storage.sqlite import SqliteStore
+from coldstream.storage.sqlite.store import SqliteStore
 from conftest import bits
 
 SMALL = Hyperparameters(factors=4, negatives=4)

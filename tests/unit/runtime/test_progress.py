@@ -2,7 +2,7 @@
 
 import asyncio
 
-from coldstream.runtime.progress import Progress
+from coldstream.runtime.replication.progress import Progress
 
 
 def test_everybody_is_told_who_waits_for_a_line_that_is_there() -> None:

@@ -11,17 +11,17 @@ import pytest
 from coldstream import Id, Recommender, Schema, UnknownId
 from coldstream.config import Hyperparameters
 from coldstream.errors import StoreDamaged
-from coldstream.runtime.checks import Batch, Refused
-from coldstream.runtime.claims import Said
-from coldstream.runtime.follower import Follower
+from coldstream.runtime.erasure.claims import Said
 from coldstream.runtime.learner import Learner
 from coldstream.runtime.limits import WriterLimits
-from coldstream.runtime.progress import Progress
 from coldstream.runtime.records import ClaimedValues, Interaction, ItemPut, Record, forget_kind, line, record_kind, record_of
 from coldstream.runtime.recovery import RequestedModel, recovered
+from coldstream.runtime.replication.follower import Follower
+from coldstream.runtime.replication.progress import Progress
 from coldstream.runtime.verification import verified
-from coldstream.runtime.writer import Writer
-from coldstream.storage.sqlite import SqliteStore
+from coldstream.runtime.writing.checks import Batch, Refused
+from coldstream.runtime.writing.writer import Writer
+from coldstream.storage.sqlite.store import SqliteStore
 from coldstream.storage.store import Entry
 from conftest import bits
 

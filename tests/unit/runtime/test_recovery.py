@@ -15,12 +15,12 @@ from coldstream import Bounds, Categories, Category, Id, InvalidInput, InvalidSc
 from coldstream.config import Hyperparameters
 from coldstream.errors import Interrupted, InvalidSnapshot, StoreDamaged, StoreUnavailable
 from coldstream.features.fields import Field
-from coldstream.runtime.checks import Checks
 from coldstream.runtime.learner import Learner, save
 from coldstream.runtime.records import Interaction, ItemPut, ItemRemoved, LogHeader, Record, UserForgotten, UserPut, line
 from coldstream.runtime.recovery import RequestedModel, loaded, recovered
 from coldstream.runtime.verification import difference, verified
-from coldstream.storage.sqlite import SqliteStore
+from coldstream.runtime.writing.checks import Checks
+from coldstream.storage.sqlite.store import SqliteStore
 from coldstream.storage.store import LogLine, Saved
 from coldstream.storage.view import View
 from conftest import bits

@@ -9,8 +9,8 @@ from typing import Any, cast
 import pytest
 
 from coldstream.errors import Interrupted, StoreInUse, StoreUnavailable
-from coldstream.runtime import replica as module
-from coldstream.runtime.replica import Replica
+from coldstream.runtime.replication import replica as module
+from coldstream.runtime.replication.replica import Replica
 from coldstream.storage.sharing import News, Shared
 
 HELD = News(3, 20, 0, "10.0.0.1:80", 7, held=True, followed=True)

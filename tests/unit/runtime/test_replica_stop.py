@@ -8,9 +8,9 @@ from typing import Any, cast
 import pytest
 
 from coldstream.errors import StoreUnavailable
-from coldstream.runtime import replica as module
-from coldstream.runtime.replica import Replica
-from coldstream.runtime.writer import Writer
+from coldstream.runtime.replication import replica as module
+from coldstream.runtime.replication.replica import Replica
+from coldstream.runtime.writing.writer import Writer
 from coldstream.storage.sharing import News
 
 

@@ -11,8 +11,8 @@ import pytest
 from numpy.typing import NDArray
 
 from coldstream import Bounds, Category, Event, Id, Recommender, Schema
-from coldstream.runtime import room_ahead
-from coldstream.runtime.room_ahead import RoomAhead, populate
+from coldstream.runtime.writing import room_ahead
+from coldstream.runtime.writing.room_ahead import RoomAhead, populate
 from coldstream.service.process_memory import resident_bytes
 from conftest import bits
 

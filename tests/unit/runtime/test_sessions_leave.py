@@ -11,19 +11,20 @@ import pytest
 
 from coldstream import Category, Id, Schema, UnknownId
 from coldstream.config import Hyperparameters
-from coldstream.inspection import finished
-from coldstream.runtime import log_reading, upkeep
-from coldstream.runtime import writer as module
-from coldstream.runtime.checks import Refused
-from coldstream.runtime.claims import Claims
-from coldstream.runtime.leaving import Leaving
+from coldstream.lists.inspection import finished
+from coldstream.runtime.erasure import log_reading
+from coldstream.runtime.erasure.claims import Claims
+from coldstream.runtime.erasure.leaving import Leaving
 from coldstream.runtime.limits import WriterLimits
 from coldstream.runtime.records import Interaction, ItemPut, Record, UserForgotten, UserMerged, UserPut, line
 from coldstream.runtime.recovery import RequestedModel, recovered
 from coldstream.runtime.verification import verified
-from coldstream.runtime.writer import Writer
+from coldstream.runtime.writing import upkeep
+from coldstream.runtime.writing import writer as module
+from coldstream.runtime.writing.checks import Refused
+from coldstream.runtime.writing.writer import Writer
 from coldstream.storage import stores
-from coldstream.storage.sqlite import SqliteStore
+from coldstream.storage.sqlite.store import SqliteStore
 from coldstream.storage.store import LogLine
 from conftest import bits
 

@@ -15,18 +15,19 @@ import pytest
 from coldstream import Category, Id, InvalidSnapshot, Recommender, Schema
 from coldstream.config import Hyperparameters
 from coldstream.errors import StoreUnavailable
-from coldstream.increments import State, fingerprint
-from coldstream.runtime import fork, huge_pages, snapshots
+from coldstream.runtime import snapshots
 from coldstream.runtime.chain import made_of_chain, read_chain
-from coldstream.runtime.fork import Fork
 from coldstream.runtime.learner import Learner
 from coldstream.runtime.limits import WriterLimits
 from coldstream.runtime.records import Interaction, ItemPut, UserPut
 from coldstream.runtime.recovery import RequestedModel, recovered
 from coldstream.runtime.snapshots import _is_being_written
 from coldstream.runtime.verification import verified
-from coldstream.runtime.writer import Writer
-from coldstream.storage.sqlite import SqliteStore
+from coldstream.runtime.writing.writer import Writer
+from coldstream.snapshots import fork, huge_pages
+from coldstream.snapshots.fork import Fork
+from coldstream.snapshots.increments import State, fingerprint
+from coldstream.storage.sqlite.store import SqliteStore
 from coldstream.storage.store import Saved
 from conftest import bits
 

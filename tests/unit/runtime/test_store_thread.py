@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from coldstream.errors import StoreDamaged, StoreInUse, StoreMovedOn, StoreUnavailable
-from coldstream.runtime.store_thread import StoreThread
+from coldstream.runtime.writing.store_thread import StoreThread
 
 
 def thread(can_give_way: bool = False, **store: Any) -> tuple[StoreThread, list[str]]:

@@ -14,7 +14,6 @@ from several import SCHEMA, lines, recommender
 from coldstream import Bounds, Categories, Category, Feedback, Id, Recommender, Schema
 from coldstream.errors import StoreUnavailable
 from coldstream.exchange import owner
-from coldstream.increments import State
 from coldstream.runtime.learner import Learner
 from coldstream.runtime.learners import LocalLearners
 from coldstream.runtime.live_evaluation import LiveEvaluation
@@ -30,7 +29,8 @@ from coldstream.runtime.records import (
     ValuesReleased,
 )
 from coldstream.runtime.snapshots import Snapshots
-from coldstream.storage.sqlite import SqliteStore
+from coldstream.snapshots.increments import State
+from coldstream.storage.sqlite.store import SqliteStore
 from conftest import bits
 
 

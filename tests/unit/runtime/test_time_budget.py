@@ -2,8 +2,8 @@
 
 import pytest
 
-from coldstream.runtime import time_budget
-from coldstream.runtime.time_budget import ALWAYS, MOST_SAVED, TimeBudget
+from coldstream.runtime.writing import time_budget
+from coldstream.runtime.writing.time_budget import ALWAYS, MOST_SAVED, TimeBudget
 
 
 class Clocks:

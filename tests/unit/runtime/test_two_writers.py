@@ -13,14 +13,15 @@ import pytest
 from coldstream import Category, Id, Schema
 from coldstream.config import Hyperparameters
 from coldstream.errors import StoreUnavailable
-from coldstream.runtime import writer as module
-from coldstream.runtime.checks import Refused
 from coldstream.runtime.limits import WriterLimits
 from coldstream.runtime.records import Interaction, ItemPut, ItemRemoved, Record, UserPut
 from coldstream.runtime.recovery import RequestedModel, recovered
 from coldstream.runtime.verification import verified
-from coldstream.runtime.writer import Overtaken, Stopping, Writer
-from coldstream.storage import postgres_session, stores
+from coldstream.runtime.writing import writer as module
+from coldstream.runtime.writing.checks import Refused
+from coldstream.runtime.writing.writer import Overtaken, Stopping, Writer
+from coldstream.storage import stores
+from coldstream.storage.postgres import session as postgres_session
 from coldstream.storage.store import Store
 from conftest import bits
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from coldstream.errors import Interrupted, StoreUnavailable
-from coldstream.runtime import upkeep as module
-from coldstream.runtime.upkeep import RETRY_AFTER, Upkeep
+from coldstream.runtime.writing import upkeep as module
+from coldstream.runtime.writing.upkeep import RETRY_AFTER, Upkeep
 
 WAIT = 60.0
 LEARNER: Any = object()

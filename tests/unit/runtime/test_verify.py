@@ -14,7 +14,7 @@ from coldstream.runtime.learner import save
 from coldstream.runtime.records import Interaction, line
 from coldstream.runtime.recovery import RequestedModel, at_the_beginning, recovered
 from coldstream.runtime.verification import Held, verified
-from coldstream.storage.sqlite import SqliteStore
+from coldstream.storage.sqlite.store import SqliteStore
 
 
 @pytest.fixture

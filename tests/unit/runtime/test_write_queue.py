@@ -8,11 +8,11 @@ import pytest
 
 from coldstream import Id, Recommender, Schema
 from coldstream.errors import ColdstreamError
-from coldstream.inspection import Steps
+from coldstream.lists.inspection import Steps
 from coldstream.runtime import turns
-from coldstream.runtime.checks import Checks, Refused
 from coldstream.runtime.records import Interaction, ItemPut, ItemRemoved, Record
-from coldstream.runtime.write_queue import Overloaded, WriteQueue
+from coldstream.runtime.writing.checks import Checks, Refused
+from coldstream.runtime.writing.write_queue import Overloaded, WriteQueue
 
 
 def checks() -> Checks:

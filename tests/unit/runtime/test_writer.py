@@ -14,18 +14,18 @@ import pytest
 from coldstream import Category, Event, Id, InvalidInput, Recommender, Schema, UnknownId
 from coldstream.config import Hyperparameters
 from coldstream.errors import StoreDamaged, StoreUnavailable
-from coldstream.runtime import upkeep
-from coldstream.runtime import writer as module
-from coldstream.runtime.checks import Refused
 from coldstream.runtime.learner import Learner
 from coldstream.runtime.limits import WriterLimits
 from coldstream.runtime.records import Interaction, ItemPut, ItemRemoved, Record, UserPut
 from coldstream.runtime.recovery import RequestedModel, recovered
 from coldstream.runtime.verification import verified
-from coldstream.runtime.write_queue import Overloaded
-from coldstream.runtime.writer import Stopping, Writer
+from coldstream.runtime.writing import upkeep
+from coldstream.runtime.writing import writer as module
+from coldstream.runtime.writing.checks import Refused
+from coldstream.runtime.writing.write_queue import Overloaded
+from coldstream.runtime.writing.writer import Stopping, Writer
 from coldstream.storage import stores
-from coldstream.storage.sqlite import SqliteStore
+from coldstream.storage.sqlite.store import SqliteStore
 from coldstream.storage.store import LogLine
 from conftest import bits
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from coldstream.runtime.writer import Writer
+from coldstream.runtime.writing.writer import Writer
 
 
 def noting(asked: list[str], name: str) -> Callable[..., Any]:

@@ -9,14 +9,14 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
-from coldstream.service.app import application
-from coldstream.service.gate import Gate
-from coldstream.service.keys import Keys
-from coldstream.service.rates import Rates
+from coldstream.service.http.app import application
+from coldstream.service.http.gate import Gate
+from coldstream.service.http.keys import Keys
+from coldstream.service.http.rates import Rates
 from coldstream.service.service import Service
 from coldstream.service.settings import Settings
-from coldstream.storage.sqlite import SqliteStore
-from coldstream.storage.sqlite_shown import SqliteShown
+from coldstream.storage.sqlite.shown import SqliteShown
+from coldstream.storage.sqlite.store import SqliteStore
 
 SCHEMA = """
 [user]

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import uvloop
 
-from coldstream.service import server
-from coldstream.service.endpoint import respond
+from coldstream.service.http import server
+from coldstream.service.http.endpoint import respond
 from coldstream.service.metrics import Metrics
 from coldstream.service.settings import Settings
 

@@ -11,8 +11,8 @@ import pytest
 from api import Answer, Api
 from prometheus_client.parser import text_string_to_metric_families
 
-from coldstream.service.examples import EXAMPLES
-from coldstream.service.routes import ROUTES
+from coldstream.service.http.examples import EXAMPLES
+from coldstream.service.http.routes import ROUTES
 from conftest import bits
 
 

@@ -13,9 +13,9 @@ from api import SCHEMA, Api
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coldstream.service import arrow_stream
-from coldstream.service.arrow_stream import ARROW
-from coldstream.service.problems import Problem
+from coldstream.service.handlers import arrow_stream
+from coldstream.service.handlers.arrow_stream import ARROW
+from coldstream.service.http.problems import Problem
 
 KINDS = SCHEMA + "[feedback]\nview = 0.2\npurchase = 1\n"
 

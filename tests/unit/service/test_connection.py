@@ -8,10 +8,10 @@ import pytest
 from listening import BIG, Client, Listening, listening, wait_until
 
 from coldstream import InvalidInput
-from coldstream.service.connection import MOST_HEADERS, SPARE
-from coldstream.service.connection_limits import MOST, RESERVED, connection_limits
+from coldstream.service.http.connection import MOST_HEADERS, SPARE
+from coldstream.service.http.connection_limits import MOST, RESERVED, connection_limits
+from coldstream.service.http.turned_away import LOG_EVERY, Reason, TurnedAway
 from coldstream.service.settings import Settings
-from coldstream.service.turned_away import LOG_EVERY, Reason, TurnedAway
 
 GET = b"GET /a HTTP/1.1\r\nHost: localhost\r\n\r\n"
 LONG = 60.0

@@ -5,7 +5,11 @@ from types import ModuleType
 
 import msgspec
 
-from coldstream.service import health_messages, live_messages, messages, recommend_messages, search_messages
+from coldstream.service.messages import core as messages
+from coldstream.service.messages import health as health_messages
+from coldstream.service.messages import live as live_messages
+from coldstream.service.messages import recommend as recommend_messages
+from coldstream.service.messages import search as search_messages
 
 DEFAULTS = {
     "LiveQuery": {"since": -1},

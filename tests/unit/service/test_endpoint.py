@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from api import Api
 
-from coldstream.service import endpoint as module
-from coldstream.service.arrow_stream import ARROW
+from coldstream.service.handlers.arrow_stream import ARROW
+from coldstream.service.http import endpoint as module
 
 LONGEST = 2000
 EVENT = b'{"user":"u","item":"i"}'

@@ -6,9 +6,9 @@ from http import HTTPStatus
 
 import pytest
 
-from coldstream.service import forwarding
-from coldstream.service.forwarding import ELSEWHERE, HOP, Forwarded, Forwarder
-from coldstream.service.problems import Problem
+from coldstream.service.http import forwarding
+from coldstream.service.http.forwarding import ELSEWHERE, HOP, Forwarded, Forwarder
+from coldstream.service.http.problems import Problem
 
 GOOD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}"
 NOT_HERE = b"HTTP/1.1 503 No\r\n%b: 1\r\ncontent-length: 0\r\n\r\n" % ELSEWHERE

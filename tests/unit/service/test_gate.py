@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from api import Api
 
-from coldstream.service.gate import Gate
-from coldstream.service.keys import SCOPES, Key, Keys, hashed
-from coldstream.service.problems import Problem
-from coldstream.service.rates import Rates
-from coldstream.service.routes import ROUTES, Route
+from coldstream.service.http.gate import Gate
+from coldstream.service.http.keys import SCOPES, Key, Keys, hashed
+from coldstream.service.http.problems import Problem
+from coldstream.service.http.rates import Rates
+from coldstream.service.http.routes import ROUTES, Route
 
 PRESENTED = {scope: f"cs_{scope}" for scope in SCOPES}
 KEYS = Keys([Key(scope, (scope,), hashed(presented)) for scope, presented in PRESENTED.items()])

@@ -15,12 +15,12 @@ from api import SCHEMA, Api
 from coldstream.errors import StoreDamaged, StoreUnavailable, UnknownId
 from coldstream.events.event import MOST_PASSED_OVER
 from coldstream.runtime.records import record_of
-from coldstream.service import impressions as module
-from coldstream.service import messages
-from coldstream.service.impressions import Impressions
-from coldstream.service.shown_lists import Remembered, ShownLists
+from coldstream.service.handlers import impressions as module
+from coldstream.service.handlers.impressions import Impressions
+from coldstream.service.handlers.shown_lists import Remembered, ShownLists
+from coldstream.service.messages import core as messages
 from coldstream.storage.shown import MOST_POSITIONS, PositionCount, ShownList, ShownStore, Take
-from coldstream.storage.sqlite_shown import SqliteShown, read
+from coldstream.storage.sqlite.shown import SqliteShown, read
 
 KINDS = SCHEMA + "[feedback]\nview = 0.2\npurchase = 1\ndislike = -1\n"
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from coldstream import InvalidInput
 from coldstream.cli import keys as command
-from coldstream.service.keys import SCOPES, Key, Keys, drawn, hashed
+from coldstream.service.http.keys import SCOPES, Key, Keys, drawn, hashed
 
 HASH = hashed("cs_shop")
 ENTRY = f'[[key]]\nname = "shop"\nscopes = ["read"]\nhash = "{HASH}"\n'

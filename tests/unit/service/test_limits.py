@@ -9,11 +9,11 @@ from urllib.parse import quote
 import pytest
 from api import Api
 
-from coldstream import inspection
 from coldstream.catalogue.combinations import CombinationTable
 from coldstream.features.vocabulary import Vocabulary
-from coldstream.model import explanation
-from coldstream.service import messages, recommend_handlers
+from coldstream.lists import explanation, inspection
+from coldstream.service.handlers import recommend as recommend_handlers
+from coldstream.service.messages import core as messages
 
 TAGS = [f"tag-{n}" for n in range(256)]
 ITEMS = 120

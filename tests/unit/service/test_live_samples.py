@@ -10,8 +10,8 @@ import pytest
 from api import Api
 
 from coldstream.runtime.verification import verified
-from coldstream.service import live_samples as module
 from coldstream.service import service as service_module
+from coldstream.service.handlers import live_samples as module
 from coldstream.service.service import StartUp
 from coldstream.storage import stores
 from conftest import bits

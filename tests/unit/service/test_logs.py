@@ -3,7 +3,7 @@
 import json
 import logging
 
-from coldstream.service.logs import JsonLines
+from coldstream.service.http.logs import JsonLines
 
 
 def line(message: str, error: BaseException | None = None, **facts: object) -> dict[str, object]:

@@ -5,7 +5,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from coldstream.service import live_messages, messages, recommend_messages, search_messages
+from coldstream.service.messages import core as messages
+from coldstream.service.messages import live as live_messages
+from coldstream.service.messages import recommend as recommend_messages
+from coldstream.service.messages import search as search_messages
 
 
 def refused(kind: Any, given: object) -> bool:

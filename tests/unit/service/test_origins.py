@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 from api import Api
 
-from coldstream.service.keys import Key, Keys, hashed
-from coldstream.service.routes import ROUTES
+from coldstream.service.http.keys import Key, Keys, hashed
+from coldstream.service.http.routes import ROUTES
 
 HOST = "localhost:8000"
 ELSEWHERE = [

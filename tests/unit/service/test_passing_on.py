@@ -9,13 +9,13 @@ import msgspec
 import pytest
 from api import Api
 
-from coldstream.runtime.roles import NotTheWriter
-from coldstream.service import line_stream
-from coldstream.service.app import application
-from coldstream.service.forwarding import ELSEWHERE, HOP, Forwarded
-from coldstream.service.gate import Gate
-from coldstream.service.messages import LinesTaken, RefusedLine
-from coldstream.service.rates import Rates
+from coldstream.runtime.replication.roles import NotTheWriter
+from coldstream.service.handlers import line_stream
+from coldstream.service.http.app import application
+from coldstream.service.http.forwarding import ELSEWHERE, HOP, Forwarded
+from coldstream.service.http.gate import Gate
+from coldstream.service.http.rates import Rates
+from coldstream.service.messages.core import LinesTaken, RefusedLine
 from coldstream.service.service import Service
 
 JSON = {b"content-type": b"application/json"}

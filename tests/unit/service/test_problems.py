@@ -11,11 +11,11 @@ from api import Api
 from msgspec import Meta, Struct
 
 from coldstream.errors import StoreInUse, StoreUnavailable
-from coldstream.runtime.checks import Refused
-from coldstream.runtime.write_queue import Overloaded
-from coldstream.service.messages import Fields, Name
-from coldstream.service.problems import problem_of, undecodable
-from coldstream.service.routes import ROUTES, Route
+from coldstream.runtime.writing.checks import Refused
+from coldstream.runtime.writing.write_queue import Overloaded
+from coldstream.service.http.problems import problem_of, undecodable
+from coldstream.service.http.routes import ROUTES, Route
+from coldstream.service.messages.core import Fields, Name
 
 PYTHON = re.compile(r"\w+\(|Expected `|\bNone\b|\bTrue\b|a function|datetime|codec")
 """What only somebody who writes Python would understand."""

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coldstream.service.rates import Rates
+from coldstream.service.http.rates import Rates
 
 RATES = st.floats(0.01, 1000)
 # Powers of two are exact in floating point: the twin must then agree to the last bit.

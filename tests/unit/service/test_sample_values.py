@@ -9,8 +9,8 @@ import pytest
 
 from coldstream.known import Size
 from coldstream.runtime.live_evaluation import LiveMetrics, MethodMetrics
-from coldstream.service import live_samples as module
-from coldstream.service.live_samples import LiveSamples
+from coldstream.service.handlers import live_samples as module
+from coldstream.service.handlers.live_samples import LiveSamples
 
 
 class Told:

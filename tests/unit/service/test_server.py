@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from coldstream import InvalidInput
-from coldstream.service import server as module
+from coldstream.service.http import server as module
 from coldstream.service.settings import Settings
 
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from coldstream import Recommender, Schema
-from coldstream.bounds import Bounds
+from coldstream.bounds.bounds import Bounds
 from coldstream.config import preset
 from coldstream.errors import InvalidInput
 from coldstream.runtime.limits import WriterLimits

@@ -10,10 +10,10 @@ from urllib.parse import quote
 import pytest
 from api import SCHEMA, Api
 
-from coldstream import rules
+from coldstream.lists import rules
 from coldstream.runtime.learner import Learner
 from coldstream.runtime.records import record_of
-from coldstream.service import recommend_messages
+from coldstream.service.messages import recommend as recommend_messages
 
 KINDS = """
 [feedback]

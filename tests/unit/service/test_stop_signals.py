@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 import uvicorn
 
-from coldstream.service import server as module
+from coldstream.service.http import server as module
 from coldstream.service.settings import Settings
 
 

@@ -11,8 +11,8 @@ import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from coldstream.errors import InvalidInput
-from coldstream.service.logs import JsonLines
-from coldstream.service.tracing import Tracing, tracing_of
+from coldstream.service.http.logs import JsonLines
+from coldstream.service.http.tracing import Tracing, tracing_of
 
 PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
@@ -62,7 +62,8 @@ def test_it_is_off_unless_a_collector_is_named(environment: dict[str, str]) -> N
 
 
 def test_it_is_not_even_loaded_then() -> None:
-    code = "import sys, coldstream.service.app; print([name for name in sys.modules if name.startswith('opentelemetry')])"
+    loaded = "[name for name in sys.modules if name.startswith('opentelemetry')]"
+    code = f"import sys, coldstream.service.http.app; print({loaded})"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
 
 

@@ -10,8 +10,8 @@ import pytest
 from coldstream.errors import StoreDamaged, StoreInUse
 from coldstream.storage import stores
 from coldstream.storage.shown import ShownList
-from coldstream.storage.sqlite import SqliteStore
-from coldstream.storage.sqlite_shown import SqliteShown
+from coldstream.storage.sqlite.shown import SqliteShown
+from coldstream.storage.sqlite.store import SqliteStore
 from coldstream.storage.store import LogLine
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="others do not tell what a process has open")

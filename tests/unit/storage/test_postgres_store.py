@@ -13,11 +13,13 @@ import psycopg
 import pytest
 
 from coldstream.errors import ColdstreamError, InvalidInput, StoreDamaged, StoreInUse, StoreMovedOn, StoreUnavailable
-from coldstream.storage import postgres_log, postgres_session, stores
+from coldstream.storage import stores
 from coldstream.storage.checksums import Bounds, sealed
-from coldstream.storage.postgres import PostgresStore, inspected
-from coldstream.storage.postgres_followed import PostgresFollowed
-from coldstream.storage.postgres_sharing import PostgresSharing
+from coldstream.storage.postgres import log as postgres_log
+from coldstream.storage.postgres import session as postgres_session
+from coldstream.storage.postgres.followed import PostgresFollowed
+from coldstream.storage.postgres.sharing import PostgresSharing
+from coldstream.storage.postgres.store import PostgresStore, inspected
 from coldstream.storage.store import Entry, LogLine
 
 if TYPE_CHECKING:
@@ -108,7 +110,7 @@ def test_a_server_that_came_back_without_what_was_acknowledged_is_not_written_to
 
 def test_two_writers_at_once_cannot_both_continue_the_log(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where nothing keeps them apart, such as behind a pool of connections, the log itself does."""
-    monkeypatch.setattr("coldstream.storage.postgres.hold", lambda *_: None)
+    monkeypatch.setattr("coldstream.storage.postgres.store.hold", lambda *_: None)
     asked = postgres_log.numbered
     with closing(PostgresStore(url)) as store, closing(PostgresStore(url)) as other:
         store.epoch = other.epoch  # as if the epoch did not keep them apart either
@@ -127,7 +129,7 @@ def test_two_writers_at_once_cannot_both_continue_the_log(url: str, monkeypatch:
 
 def test_who_was_stopped_while_another_took_its_place_appends_nothing(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its session and its lock may be as they were: the epoch is compared in the transaction that writes."""
-    monkeypatch.setattr("coldstream.storage.postgres.hold", lambda *_: None)
+    monkeypatch.setattr("coldstream.storage.postgres.store.hold", lambda *_: None)
     asked = postgres_log.numbered
     with closing(PostgresStore(url)) as store, closing(PostgresStore(url)) as other:
         store.epoch = other.epoch
@@ -362,9 +364,9 @@ def test_a_password_is_never_shown(address: str) -> None:
 
 
 def test_without_psycopg_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.startswith("coldstream.storage.postgres")]:
+    for name in [name for name in sys.modules if name.startswith("coldstream.storage.postgres.store")]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.delattr("coldstream.storage.postgres")
+    monkeypatch.delattr("coldstream.storage.postgres.store")
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(InvalidInput, match=r"pip install 'coldstream\[service\]'"):
         stores.opened("postgresql://127.0.0.1/x")

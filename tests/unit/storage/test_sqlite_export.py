@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from coldstream.storage import sqlite_export
-from coldstream.storage.sqlite import SqliteStore
+from coldstream.storage.sqlite import export as sqlite_export
+from coldstream.storage.sqlite.store import SqliteStore
 from coldstream.storage.store import LogLine
 
 

@@ -18,7 +18,7 @@ import pytest
 from coldstream.errors import InvalidInput, StoreDamaged, StoreFull, StoreInUse, StoreUnavailable
 from coldstream.storage import stores
 from coldstream.storage.disk import reported
-from coldstream.storage.sqlite import SqliteStore, inspected
+from coldstream.storage.sqlite.store import SqliteStore, inspected
 from coldstream.storage.store import Entry, LogLine
 
 

@@ -15,10 +15,10 @@ from typing import Any
 from coldstream.engines.ray.session import ONE_THREAD, about, check_nodes, check_same, node_address
 from coldstream.errors import Interrupted
 from coldstream.exchange import Changes
-from coldstream.increments import State
 from coldstream.runtime.learners import LearnersLost
 from coldstream.runtime.lines import Lines
 from coldstream.runtime.partition import Partition, Preceding, Tested
+from coldstream.snapshots.increments import State
 
 log = logging.getLogger(__name__)
 

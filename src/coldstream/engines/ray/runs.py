@@ -11,7 +11,7 @@ from coldstream.engines.runs import RunWithLearners
 from coldstream.evaluation.prequential import unwatched
 from coldstream.evaluation.runs import Job, stream_of
 from coldstream.evaluation.workload import Workload, hand_over, loaded
-from coldstream.increments import State
+from coldstream.snapshots.increments import State
 
 LOOK_EVERY = 1.0
 """Seconds."""

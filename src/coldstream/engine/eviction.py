@@ -1,0 +1,254 @@
+"""What goes where a bound is reached: what is too old, and then the least useful, a small portion at a time.
+
+What goes follows from what is known and from the moments before and after a record, and so from the log alone.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from coldstream.bounds.usage import is_time_to_look, least_of
+from coldstream.engine.least_used import least_used
+from coldstream.engine.memory import excess, items_excess
+from coldstream.engine.shared_model import SharedModel
+from coldstream.events.clock import Clock
+from coldstream.support.arrays import Doubles, Integers
+from coldstream.users.states import UserStates
+
+PORTION = 256
+"""Of so many that may stay, one more goes than has to: to look for the least useful is shared by as many newcomers."""
+
+BUDGET_PORTION = 1024
+"""The same of a budget, whose things are the most there are: whoever asks waits for what goes of them. Where that is too
+little for one record, twice as many go at the next look, up to the larger portion."""
+
+COUNTED = 1024
+"""Events after which items' neighbours are counted again: that takes a look at all items."""
+
+NEARLY = 0.875
+"""Where so much of a budget is used, things will soon have to go: dictionaries get their last size from here on."""
+
+TURNED = 512
+"""As if one of so many things had gone every time, so that a dictionary has it after some hundred thousand events."""
+
+
+class Departed(NamedTuple):
+    """What had to go."""
+
+    users: list[str]
+    items: list[str]
+    values: list[tuple[str, str]]
+    """Fields and values, but for those that go with their items and users."""
+
+    @classmethod
+    def nobody(cls) -> "Departed":
+        """Nothing had to go."""
+        return cls([], [], [])
+
+
+def is_due(shared: SharedModel, users: UserStates, before: Clock, after: Clock) -> bool:
+    """Whether anything may have to go after a record between two moments."""
+    if shared.waits_for_merge:
+        return False
+    bounds, limits = shared.bounds, shared.admissions.limits
+    if shared.admissions.over or (bounds.users is not None and len(users) > bounds.users):
+        return True
+    if bounds.items is not None and len(shared.catalogue) > bounds.items:
+        return True
+    if bounds.memory is not None:
+        counted = before.events // COUNTED != after.events // COUNTED
+        if counted or excess(shared, users) > 0 or items_excess(shared) > 0:
+            return True
+    ages = [limits[field].expire for field in shared.admissions.tracked]
+    return any(age is not None and is_time_to_look(age, before, after) for age in (bounds.expire_users, *ages))
+
+
+def evict(shared: SharedModel, users: UserStates, before: Clock, after: Clock) -> Departed:
+    """Let go what has to go after records between two moments; what that was."""
+    gone = Departed.nobody()
+    _expire_values(shared, gone, before, after)
+    _expire_users(shared, users, gone, before, after)
+    _make_room_for_values(shared, gone)
+    _make_room_for_users(shared, users, gone)
+    if before.events // COUNTED != after.events // COUNTED:
+        shared.pairs = shared.catalogue.pairs()
+        _turn_over_early(shared, users)
+    _make_room_for_items(shared, gone, after)
+    _make_room_in_memory(shared, users, gone, after)
+    return gone
+
+
+def settle(shared: SharedModel, users: UserStates, before: Clock, after: Clock) -> None:
+    """The same for good, if anything is due."""
+    if is_due(shared, users, before, after):
+        evict(shared, users, before, after)
+        shared.encoder.vocabulary.commit()
+
+
+def _make_room_for_values(shared: SharedModel, departed: Departed) -> None:
+    """Let the least useful values go of fields that have too many; of items' fields, those that no item has."""
+    vocabulary, usage, limits = shared.encoder.vocabulary, shared.usage, shared.admissions.limits
+    for field in sorted(shared.admissions.over):
+        most = limits[field].most
+        if most is None:
+            continue
+        if limits[field].held:
+            unheld = shared.unheld(field)
+            gone = usage.least(unheld, most // PORTION + 1)
+            shared.catalogue.forget_unheld(gone.tolist())
+        else:
+            listed = vocabulary.listed(field)
+            excess = len(listed) - most
+            gone = usage.least(listed, excess + most // PORTION) if excess > 0 else listed[:0]
+        _release(shared, departed, {field: gone.tolist()}, "evicted")
+    shared.admissions.over.clear()
+
+
+def _expire_values(shared: SharedModel, departed: Departed, before: Clock, after: Clock) -> None:
+    for field in sorted(shared.admissions.tracked):
+        age = shared.admissions.limits[field].expire
+        if age is not None and is_time_to_look(age, before, after):
+            old = shared.usage.older(shared.encoder.vocabulary.listed(field), age, after)
+            _release(shared, departed, {field: old.tolist()}, "expired")
+
+
+def _expire_users(shared: SharedModel, users: UserStates, departed: Departed, before: Clock, after: Clock) -> None:
+    age = shared.bounds.expire_users
+    if age is not None and users.use is not None and is_time_to_look(age, before, after):
+        old = users.use.names(users.use.usage.older(users.use.rows(), age, after).tolist())
+        _drop_users(shared, users, departed, old, "expired")
+
+
+def _make_room_for_users(shared: SharedModel, users: UserStates, departed: Departed) -> None:
+    most = shared.bounds.users
+    if most is None or users.use is None or len(users) <= most:
+        return
+    count = len(users) - most + most // PORTION
+    gone = users.use.names(users.use.usage.least(users.use.rows(), count).tolist())
+    _drop_users(shared, users, departed, gone, "evicted")
+
+
+def _make_room_for_items(shared: SharedModel, departed: Departed, after: Clock) -> None:
+    most, catalogue = shared.bounds.items, shared.catalogue
+    if most is not None and len(catalogue) > most:
+        _drop_items(shared, departed, len(catalogue) - most + most // PORTION, after)
+    while items_excess(shared) > 0:
+        if _release_unheld(shared, departed, after):
+            continue
+        if not len(catalogue):
+            return
+        _drop_items(shared, departed, len(catalogue) // BUDGET_PORTION + 1, after)
+        shared.pairs = catalogue.pairs()
+
+
+def _drop_items(shared: SharedModel, departed: Departed, count: int, after: Clock) -> None:
+    catalogue = shared.catalogue
+    for slot in shared.item_usage.least(np.sort(catalogue.live()), count).tolist():
+        departed.items.append(catalogue.ids[slot])
+        shared.remove_item(catalogue.ids[slot], after)
+        shared.gone["items evicted"] += 1
+
+
+def _make_room_in_memory(shared: SharedModel, users: UserStates, departed: Departed, after: Clock) -> None:
+    """Let the least useful users and values go, whichever they are, until all of it is within the budget."""
+    portion = BUDGET_PORTION
+    while users.use is not None and excess(shared, users) > 0:
+        if _release_unheld(shared, departed, after):
+            continue
+        values, rows = _least_useful(shared, users, after, portion)
+        portion = max(PORTION, portion // 2)
+        if not values and not len(rows):
+            return
+        _release(shared, departed, values, "evicted")
+        _drop_users(shared, users, departed, users.use.names(rows.tolist()), "evicted")
+
+
+def _turn_over_early(shared: SharedModel, users: UserStates) -> None:
+    bound, vocabulary = shared.bounds.memory_bytes, shared.encoder.vocabulary
+    if bound is not None and excess(shared, users) > (NEARLY - 1) * bound:
+        users.turn_over(len(users) // TURNED)
+        for field in sorted(shared.admissions.tracked):
+            vocabulary.turn_over(field, vocabulary.count(field) // TURNED)
+
+
+def _release_unheld(shared: SharedModel, departed: Departed, after: Clock) -> bool:
+    """Let values go that items had and none has any more, a portion of all columns at most; whether there were any."""
+    unheld = shared.catalogue.unheld()
+    if not unheld:
+        return False
+    fields = np.full(len(shared.encoder.vocabulary), -1, np.int32)
+    fields[unheld] = shared.encoder.vocabulary.fields_of_all()[unheld]
+    own = sorted(set(fields[unheld].tolist()))
+    columns, _ = _least_columns(shared, own, fields, len(fields) // BUDGET_PORTION + 1, after)
+    values = _by_field(columns, fields)
+    shared.catalogue.forget_unheld(columns.tolist())
+    _release(shared, departed, values, "evicted")
+    return bool(values)
+
+
+def _least_useful(
+    shared: SharedModel, users: UserStates, after: Clock, portion: int
+) -> tuple[dict[int, list[int]], Integers]:
+    """One of so many values and users that may go, the least useful: columns by their fields, and users' rows."""
+    vocabulary, evictable = shared.encoder.vocabulary, _evictable(shared)
+    assert users.use is not None
+    rows, fields = users.use.rows(), vocabulary.fields_of_all()
+    count = (sum(map(vocabulary.count, evictable)) + len(rows)) // portion + 1
+    columns, counts = _least_columns(shared, evictable, fields, count, after)
+    chosen = least_of(np.concatenate([counts, users.use.usage.counts(rows, after, users.use.half_life)]), count)
+    return _by_field(columns[chosen[: len(columns)]], fields), rows[chosen[len(columns) :]]
+
+
+def _least_columns(
+    shared: SharedModel, evictable: Sequence[int], fields: Integers, count: int, after: Clock
+) -> tuple[Integers, Doubles]:
+    """So many least useful columns of some fields, in order of fields, and the logarithms of how often each was used."""
+    shift = np.full(len(shared.encoder.vocabulary.fields), np.nan)
+    shift[evictable] = after.events / shared.admissions.half_lives[evictable]
+    columns = least_used(shared.usage.worth, fields, shift, count)
+    return columns, shared.usage.worth[columns] - shift[fields[columns]]
+
+
+def _by_field(columns: Integers, fields: Integers) -> dict[int, list[int]]:
+    found = dict[int, list[int]]()
+    for column in columns.tolist():
+        found.setdefault(int(fields[column]), []).append(column)
+    return found
+
+
+def _evictable(shared: SharedModel) -> list[int]:
+    """The fields whose values may go; ids of users go with the users."""
+    own = shared.encoder.id_field("user")
+    return [
+        field for field in sorted(shared.admissions.tracked) if not shared.admissions.limits[field].held and field != own
+    ]
+
+
+def _drop_users(shared: SharedModel, users: UserStates, departed: Departed, gone: Sequence[str], how: str) -> None:
+    departed.users.extend(gone)
+    field, vocabulary = shared.encoder.id_field("user"), shared.encoder.vocabulary
+    for user in gone:
+        users.forget(user)
+    if gone:
+        shared.gone[f"users {how}"] += len(gone)
+        users.turn_over(len(gone))
+    if field is not None:
+        columns = [vocabulary.find(field, user) for user in gone]
+        known = [column for column in columns if column is not None]
+        if known:
+            shared.release_columns({field: known})
+            vocabulary.turn_over(field, len(known))
+
+
+def _release(shared: SharedModel, departed: Departed, values: Mapping[int, Sequence[int]], how: str) -> None:
+    vocabulary = shared.encoder.vocabulary
+    for field, columns in values.items():
+        name = vocabulary.fields[field]
+        departed.values.extend((name, value) for value in map(vocabulary.value, columns) if value is not None)
+    released = shared.release_columns(values)
+    if released:
+        shared.gone[f"values {how}"] += released
+    for field, columns in values.items():
+        if columns:
+            vocabulary.turn_over(field, len(columns))

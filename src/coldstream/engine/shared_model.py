@@ -1,0 +1,454 @@
+"""What everybody shares: the encoder, the machine and the catalogue, kept in step with each other.
+
+Every change happens in an order that can be taken back: what can be refused is checked first, all that is new about an event
+is admitted at once, and only an update that succeeded is committed.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from coldstream.bounds.bounds import Bounds
+from coldstream.bounds.usage import Usage
+from coldstream.catalogue.admitted_item import AdmittedItem, Layout
+from coldstream.catalogue.catalogue import Catalogue, Savepoint
+from coldstream.catalogue.combinations import entries_of
+from coldstream.catalogue.contrast import EventBatch, learn_event, learn_events
+from coldstream.catalogue.negative_sampling import NOTHING_PASSED_OVER, NegativeDraw
+from coldstream.catalogue.neighbours import neighbours_of
+from coldstream.catalogue.shapes import UserHistory
+from coldstream.catalogue.trends import trends_of
+from coldstream.config import Hyperparameters
+from coldstream.errors import InvalidInput, shown
+from coldstream.events.availability import ALWAYS, Availability
+from coldstream.events.clock import Clock
+from coldstream.events.event import Event
+from coldstream.features.encoded_user import EncodedUser
+from coldstream.features.encoder import Encoder, ItemAttribute
+from coldstream.features.feedback import CHOICE, Feedback
+from coldstream.features.fields import Again, Follows, Together, Trend
+from coldstream.features.history import Features
+from coldstream.features.schema import SIDES, Schema
+from coldstream.features.sparse import Sparse, continued, sparse
+from coldstream.features.vocabulary import Vocabulary
+from coldstream.model.factorization_machine import FactorizationMachine
+from coldstream.model.keyed_random import key_of
+from coldstream.scoring.scorer import scorer_of
+from coldstream.support.arrays import Flags, Integers, Longs
+from coldstream.support.compiled import unchecked_entry
+
+_learn_event, _learn_events = unchecked_entry(learn_event), unchecked_entry(learn_events)
+
+
+class DescribedItem(NamedTuple):
+    """An item that was checked: its id, its attributes as given, and what they make."""
+
+    item: str
+    attributes: Mapping[str, Any]
+    fields: Sequence[ItemAttribute]
+    availability: Availability = ALWAYS
+
+
+class Transaction(NamedTuple):
+    """What it takes to take an event back: the schema before it, and the catalogue before its item came."""
+
+    schema: Schema
+    savepoint: Savepoint | None
+
+
+class SharedModel:
+    """The encoder, the machine, the catalogue and the scorer. Takes only what was checked before, and keeps no clock."""
+
+    def __init__(
+        self, schema: Schema, hyperparameters: Hyperparameters, seed: int, vocabulary: Vocabulary, bounds: Bounds
+    ) -> None:
+        self.encoder = Encoder(schema, vocabulary, bounds)
+        self.admissions = self.encoder.admissions
+        self.usage = Usage()
+        """How useful the columns are of those fields that are bounded."""
+        self.item_usage = Usage()
+        """How useful the items are, by slot, where some may have to go."""
+        self.gone: Counter[str] = Counter()
+        """What had to go so far, by what it was and why."""
+        self.pairs = 0
+        """How many neighbours items had when that was counted last."""
+        self.waits_for_merge = False
+        """Whether what has to go stays until learners merge: where there are several, all let it go at one moment."""
+        self.machine = FactorizationMachine(hyperparameters, seed, vocabulary)
+        self._expect_columns(bounds)
+        self.machine.parameters.grow(0, len(vocabulary.fields))
+        self._tell_linear_fields()
+        derived = self.encoder.derived_features
+        columns = {
+            kind: [vocabulary.admit(*feature) for feature in derived(kind)] for kind in (Trend, Follows, Together, Again)
+        }
+        crossed = [*(columns[Follows] or [-1]), *(columns[Together] or [-1]), *(columns[Again] or [-1])]
+        self.machine.start(0)
+        vocabulary.commit()
+        half_lives = [field.half_life for field in schema.item if isinstance(field, Trend)]
+        self.catalogue = Catalogue(
+            Layout(*self.encoder.item_layout()),
+            trends_of(half_lives, columns[Trend]),
+            neighbours_of(np.array(crossed, np.int32)),
+        )
+        self.admissions.is_live = self.catalogue.__contains__
+        self.scorer = scorer_of(self.machine, self.catalogue)
+        self._draw_key = key_of(seed, "negatives")
+
+    @property
+    def bounds(self) -> Bounds:
+        """All bounds in use, but for those of fields."""
+        return self.admissions.bounds
+
+    @property
+    def hyperparameters(self) -> Hyperparameters:
+        """All hyperparameters in use."""
+        return self.machine.hyperparameters
+
+    # Items, users' ids and fields come, change and go
+
+    def put_items(
+        self, items: Sequence[DescribedItem], clock: Clock, is_due: Callable[[], bool], evict: Callable[[], None]
+    ) -> None:
+        """Add items, or give them other attributes, as if one by one; what is due to go does so in between."""
+        put: list[AdmittedItem] = []
+        for at, item in enumerate(items):
+            put.append(self._admitted(item))
+            self.admissions.commit()
+            if self.may_lose_items:
+                self._put_admitted(put, clock)
+                put = []
+            if is_due():
+                self._put_admitted(put, clock)
+                put = []
+                evict()
+                for own in (own for other in items[at + 1 :] for own in other.fields):
+                    own.entries = None  # its columns may stand for something else by now
+        self._put_admitted(put, clock)
+        self.encoder.vocabulary.commit()
+
+    def _admitted(self, described: DescribedItem) -> AdmittedItem:
+        """An item whose features have columns, as far as they may come."""
+        item, attributes, fields, availability = described
+        encoder, new = self.encoder, [own for own in fields if own.entries is None]
+        features = [(own.field, value, weight) for own in new for value, weight in own.features]
+        columns = iter(self.admissions.admit_all(features) if features else ())
+        kept: list[ItemAttribute] = []
+        for own in fields:
+            if own.entries is None:
+                given = [(next(columns), weight) for _, weight in own.features]
+                known = [(column, weight) for column, weight in given if column is not None]
+                if len(known) < len(given):  # another item may be luckier: what it shares with this one is not written on
+                    own = ItemAttribute(own.field, own.features)
+                own.entries = entries_of(known)
+            if own.entries:
+                kept.append(own)
+        id_field = encoder.id_field("item")
+        id_column = -1 if id_field is None else encoder.vocabulary.admit(id_field, item)
+        last_item_features = encoder.history.last_item_features(item, attributes)
+        return AdmittedItem(item, id_column, kept, attributes, last_item_features, availability)
+
+    def _put_admitted(self, items: Sequence[AdmittedItem], clock: Clock) -> None:
+        self._start(clock)
+        come = [one.item for one in items if one.item not in self.catalogue]
+        self.catalogue.put_all(items, clock.events)
+        if self.catalogue.windows.limited or any(one.availability is not ALWAYS for one in items):
+            self.catalogue.limit((self.catalogue.slot(one.item), one.availability) for one in items)
+        self._begin_use(come, clock)
+
+    @property
+    def may_lose_items(self) -> bool:
+        """Whether items may have to go, so that it matters after each how many there are, and how useful they are."""
+        return self.bounds.items is not None or self.bounds.memory is not None
+
+    def _begin_use(self, items: Iterable[str], clock: Clock) -> None:
+        """Items came."""
+        if self.may_lose_items:
+            slots = np.array(sorted(set(self.catalogue.slots(items))), np.int32)
+            self.item_usage.start(slots, clock, self._item_half_life)
+
+    def remove_item(self, item: str, clock: Clock) -> None:
+        """Take an item out and wipe its columns: of its id, and of histories that it stood in."""
+        self.catalogue.limit([(self.catalogue.slot(item), ALWAYS)])
+        self.catalogue.remove(item, clock.events)
+        self.item_usage.forget([self.catalogue.slot(item)])
+        self.release("item", item)
+        for field, limit in self.admissions.limits.items():
+            if limit.items and (column := self.encoder.vocabulary.find(field, item)) is not None:
+                self._wipe([column])
+                self.encoder.vocabulary.release(field, item)
+        self.catalogue.settle()
+
+    def release(self, side: str, name: str) -> None:
+        """Wipe the id column of an item or a user, where there is one."""
+        field = self.encoder.id_field(side)
+        if field is not None and self.encoder.vocabulary.find(field, name) is not None:
+            self._wipe([self.encoder.vocabulary.release(field, name)])
+
+    def release_columns(self, by_field: Mapping[int, Sequence[int]]) -> int:
+        """Wipe columns, given by their fields, and forget the values they stood for; how many there were."""
+        for field, columns in by_field.items():
+            self.encoder.vocabulary.release_all(field, columns)
+        released = list(chain.from_iterable(by_field.values()))
+        if released:
+            self._wipe(released)
+        return len(released)
+
+    def release_values(self, columns: Iterable[int]) -> None:
+        """Wipe columns of users' attributes and of contexts, and forget the values they stood for; gaps are passed over."""
+        vocabulary, own = self.encoder.vocabulary, list[int]()
+        for column in columns:
+            (field,), (value,) = vocabulary.fields_of(column, column + 1), vocabulary.values_of(column, column + 1)
+            if value is not None:
+                vocabulary.release(field, value)
+                own.append(column)
+        self._wipe(own)
+
+    def _wipe(self, columns: Sequence[int]) -> None:
+        self.usage.forget(columns)
+        self.machine.parameters.release(columns)
+
+    def unheld(self, field: int) -> Integers:
+        """The columns of a field of items that no item has any more, in ascending order."""
+        unheld = np.array(self.catalogue.unheld(), np.int32)
+        own: Integers = unheld[self.machine.parameters.rows.field[unheld] == field]
+        return own
+
+    def admit(self, features: Features) -> None:
+        """Let the features of one record in, for good. They have to be started before anything else happens."""
+        self.admissions.admit(features)
+        self.admissions.commit()
+
+    def start(self, clock: Clock) -> None:
+        """Start what was admitted."""
+        self._start(clock)
+        self.encoder.vocabulary.commit()
+
+    def take_schema(self, schema: Schema, clock: Clock) -> None:
+        """Go on with a schema that has all fields there are, and perhaps more, or bounds them otherwise."""
+        tracked = self._tracked_half_lives()
+        self.encoder.take_schema(schema)
+        self.machine.start(clock.position)
+        self._tell_linear_fields()
+        self._track(tracked, clock)
+        self.encoder.vocabulary.commit()
+        self.catalogue.take_layout(Layout(*self.encoder.item_layout()))
+        # New fields may ask for attributes of last items that nothing was kept of.
+        self.catalogue.describe_again(self.encoder.history.last_item_features)
+
+    def take_bounds(self, bounds: Bounds, clock: Clock) -> None:
+        """Go on within other bounds."""
+        tracked = self._tracked_half_lives()
+        counted, half_life = self.may_lose_items, self._item_half_life
+        self.admissions.bounds = bounds
+        self._expect_columns(bounds)
+        if counted:
+            self.item_usage.rescale(np.sort(self.catalogue.live()), clock, half_life, self._item_half_life)
+        else:
+            self._begin_use(self.catalogue.registered(), clock)
+        self.admissions.follow(self.encoder.schema)
+        self._track(tracked, clock)
+
+    def follow_learners(self, learners: int) -> None:
+        """Go on with so many learners of the same stream."""
+        self.waits_for_merge = learners > 1
+        if learners > 1:
+            self.encoder.vocabulary.keep_items_apart()
+        else:
+            self.encoder.vocabulary.fill_any_gap()
+
+    # One event
+
+    def effect_of(self, event: Event) -> Feedback:
+        """What an event counts for; raises where the schema does not declare its kind."""
+        return CHOICE if event.kind is None else self.encoder.schema.effect_of(event.kind)
+
+    def check(self, event: Event, coming: Container[str] = ()) -> None:
+        """Refuse an event of an undeclared kind, or of an unknown item where items must be put; some may be coming."""
+        self.effect_of(event)
+        if not self.encoder.schema.open_items and event.item not in self.catalogue and event.item not in coming:
+            error = InvalidInput(f"item must be one that was put, got {shown(event.item)}; put it first, or set open_items")
+            error.field = "item"
+            raise error
+
+    def begin(self, event: Event) -> Transaction:
+        """Before an event is admitted."""
+        return Transaction(self.encoder.schema, self.catalogue.savepoint(event.item))
+
+    def admit_event(self, event: Event, user: EncodedUser | None, features: Features, clock: Clock) -> tuple[Sparse, int]:
+        """The request side of an event as a sparse vector, and the item's slot; all that is new is admitted at once.
+
+        What the user brings is encoded already, or given as features.
+        """
+        columns, values, slot = self.admit_columns(event, features, clock)
+        return (sparse(columns, values) if user is None else continued(user.column, user.value, columns, values)), slot
+
+    def admit_columns(self, event: Event, features: Features, clock: Clock) -> tuple[list[int], list[float], int]:
+        """The same as lists, of the features given and of the event's own."""
+        features = features + self.encoder.describe_event(event.context, event.time)
+        columns, weights = self.admissions.admit(features)
+        return columns, weights, self._admit_item(event.item, clock)
+
+    def admit_item(self, event: Event, clock: Clock) -> int:
+        """The slot of the item of an event whose user is not known here; its item and its context fields may be new."""
+        if event.context and self.encoder.undeclared(event.context):
+            self.encoder.describe_event(event.context, event.time)
+        return self._admit_item(event.item, clock)
+
+    def _admit_item(self, item: str, clock: Clock) -> int:
+        if item in self.catalogue:
+            self._start(clock)
+        else:
+            field = self.encoder.id_field("item")
+            id_column = -1 if field is None else self.encoder.vocabulary.admit(field, item)
+            self._start(clock)
+            kept = self.encoder.history.last_item_features(item, {})
+            self.catalogue.put(AdmittedItem(item, id_column, (), {}, kept), clock.events)
+            self._begin_use([item], clock)
+        return self.catalogue.slot(item)
+
+    def note_use(self, columns: Sequence[int] | Integers, slot: int, after: Clock) -> None:
+        """An event brought these columns, and chose an item."""
+        if self.may_lose_items:
+            self.item_usage.note_one(slot, after, self._item_half_life)
+        if self.admissions.tracked:
+            used = np.asarray(columns, np.int32)
+            half_life = self.admissions.half_lives[self.machine.parameters.rows.field[used]]
+            tracked = half_life > 0
+            self.usage.note(used[tracked], after, half_life[tracked])
+
+    def checkpoint_bounds(self) -> Callable[[], None]:
+        """What gives back all that bounds have to do with as it is now, but for the vocabulary and the parameters."""
+        undo_admissions, gone = self.admissions.checkpoint(), self.gone.copy()
+        usage = self.usage.copy(len(self.encoder.vocabulary))
+        undo_unheld, pairs = self.catalogue.checkpoint_unheld(), self.pairs
+
+        def undo() -> None:
+            undo_admissions()
+            undo_unheld()
+            self.usage, self.gone, self.pairs = usage, gone, pairs
+
+        return undo
+
+    def last_learned(self, columns: Integers, clock: Clock) -> Longs:
+        """The events at which columns were learned last, as near as positions tell: not only events have positions."""
+        own: Longs = clock.events - (clock.position - self.machine.parameters.rows.touched_at[columns])
+        return own
+
+    def user_last_learned(self, user: str, clock: Clock) -> int | None:
+        """The event at which a user's id was learned last; None where ids of users are no features."""
+        field = self.encoder.id_field("user")
+        column = None if field is None else self.encoder.vocabulary.find(field, user)
+        return None if column is None else int(self.last_learned(np.array([column], np.int32), clock)[0])
+
+    @property
+    def _item_half_life(self) -> float:
+        return self.bounds.half_life_of(self.bounds.items)
+
+    def _tracked_half_lives(self) -> dict[int, float]:
+        return {field: float(self.admissions.half_lives[field]) for field in self.admissions.tracked}
+
+    def _track(self, before: Mapping[int, float], clock: Clock) -> None:
+        """What became bounded counts as used once, when it was learned last. The rest goes on with its half-life of now."""
+        for field in self.admissions.tracked:
+            listed, after = self.encoder.vocabulary.listed(field), float(self.admissions.half_lives[field])
+            if field not in before:
+                self.usage.start_as_used(listed, self.last_learned(listed, clock), clock, after)
+            elif before[field] != after:
+                self.usage.rescale(listed, clock, before[field], after)
+
+    @property
+    def uncommitted(self) -> bool:
+        """Whether anything was admitted, or left out, since the last commit."""
+        return self.encoder.vocabulary.uncommitted or self.admissions.uncommitted
+
+    def commit(self) -> None:
+        """What was admitted stays."""
+        self.encoder.vocabulary.commit()
+        self.admissions.commit()
+        self.catalogue.settle()
+
+    def rollback(self, transaction: Transaction, clock: Clock) -> None:
+        """Take back what was admitted."""
+        if transaction.savepoint is not None:
+            self.item_usage.forget([self.catalogue.slot(transaction.savepoint.item)])
+            self.catalogue.undo(transaction.savepoint, clock.events)
+        freed = self.encoder.return_to(transaction.schema)
+        self.usage.forget(freed)
+        self.machine.undo(freed)
+
+    def learn(
+        self,
+        x: Sparse,
+        slot: int,
+        history: UserHistory,
+        effect: Feedback,
+        passed_over: Sequence[int],
+        time: float,
+        clock: Clock,
+    ) -> bool:
+        """Contrast an event with negatives of its time, learn and count it; False, and nothing changed, if it diverged."""
+        parameters = self.machine.parameters
+        parameters.make_room(self.most_touched(len(x.column), len(passed_over)))
+        self.catalogue.make_room(len(history.recent))
+        items, drawn = self.catalogue.items, self.draw(clock.position, time)
+        if passed_over:
+            drawn = drawn._replace(passed_over=np.array(passed_over, np.int32))
+        own = (parameters.rows, parameters.optimizer, self.machine.rule, items, drawn, x, slot, history)
+        learned: bool = _learn_event(*own, effect.weight, bool(effect.trends), clock.events)
+        parameters.changes += learned
+        return learned
+
+    def learn_batch(self, batch: EventBatch, first: int, longest: int, clock: int) -> int:
+        """Learn the events of a batch from the first on, the longest of so many columns; where one diverged, or all."""
+        parameters = self.machine.parameters
+        passed_over = int(np.diff(batch.passed_offset).max())
+        parameters.make_room(self.most_touched(longest, passed_over))
+        self.catalogue.make_room(len(batch.recent) + 2 * len(batch.slot))
+        own, items, drawn = parameters.optimizer, self.catalogue.items, self.draw(0, 0.0)
+        parameters.changes += 1
+        return int(_learn_events(parameters.rows, own, self.machine.rule, items, drawn, batch, first, clock))
+
+    def draw(self, position: int, time: float) -> NegativeDraw:
+        """Where the negatives of an event come from, of a position and a time."""
+        exclude_seen = self.encoder.schema.exclude_seen
+        negatives = self.hyperparameters.negatives
+        return NegativeDraw(self._draw_key, position, negatives, exclude_seen, time, NOTHING_PASSED_OVER)
+
+    def most_touched(self, context: int, passed_over: int = 0) -> int:
+        """The most columns that one update can touch, of a context of so many."""
+        return context + (1 + self.hyperparameters.negatives + passed_over) * self.catalogue.most_features()
+
+    def passed_over(self, event: Event, effect: Feedback) -> list[int]:
+        """The slots of those whom an event's item is contrasted with because they were shown above it and not taken.
+
+        The last of them stood next to the item: if any were looked at, they were.
+        """
+        most = self.hyperparameters.passed_over
+        if not most or not event.passed_over or effect.weight <= 0:
+            return []
+        return self.catalogue.slots(event.passed_over[-most:])
+
+    def _start(self, clock: Clock) -> None:
+        if not self.encoder.vocabulary.uncommitted:
+            return
+        tracked = self.admissions.tracked
+        started = [one.column for one in self.machine.start(clock.position) if one.field in tracked]
+        if started:
+            new = np.array(started, np.int32)
+            self.usage.start(new, clock, self.admissions.half_lives[self.machine.parameters.rows.field[new]])
+
+    def _expect_columns(self, bounds: Bounds) -> None:
+        """Say how many columns a budget has room for: nothing has to be copied when they come."""
+        parameters = self.machine.parameters
+        parameters.most_columns = self.usage.most_rows = (bounds.memory_bytes or 0) // parameters.row_bytes
+
+    def _tell_linear_fields(self) -> None:
+        """Tell the machine which fields stay out of the interactions."""
+        factored: Flags = self.machine.parameters.optimizer.factored
+        for side in SIDES:
+            for field in getattr(self.encoder.schema, side):
+                factored[self.encoder.vocabulary.field(f"{side}.{field.name}")] = not field.linear

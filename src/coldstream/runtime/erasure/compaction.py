@@ -1,0 +1,135 @@
+"""How much of a log is kept: what is older than wanted, or more than there is room for, is deleted in the background.
+
+Only lines that every kept snapshot knows are deleted, so a restart never misses them. Where lines end that are old enough,
+marks tell: from time to time the store notes how far the log has come.
+"""
+
+import logging
+from collections.abc import Callable
+from functools import partial
+
+from coldstream.lists.inspection import Steps
+from coldstream.runtime.erasure.claims import Claims, Said, digest
+from coldstream.runtime.erasure.log_reading import Line, LogReading
+from coldstream.runtime.learner import Learner
+from coldstream.runtime.records import UserMerged
+from coldstream.runtime.snapshots import InStore, Snapshots
+from coldstream.storage.store import Store
+
+log = logging.getLogger(__name__)
+
+MARKS = 100
+"""Marks in the time that lines are kept: lines may stay by a part in so many longer."""
+
+LONGEST_BETWEEN_MARKS, LOOK_EVERY = 3600.0, 60.0
+"""Seconds: where lines are kept for long, or for ever; and between two looks at the room that is taken."""
+
+MOST_AT_ONCE = 100_000
+"""Lines that are deleted in one go. After each the room is looked at anew."""
+
+WORTH_NEW_SNAPSHOTS = 0.1
+"""The part of a log that is to go and that old snapshots need, from which on it is worth to take new ones for it."""
+
+ENOUGH = 0.9
+"""The part of the room that is left taken when lines are deleted because there is too little."""
+
+
+class Compaction:
+    """Deletes the beginning of a log that is older than `retain` seconds, or where the store has more than `disk` bytes.
+
+    0 is for ever, and any size.
+    """
+
+    def __init__(
+        self, store: Store, in_store: InStore, snapshots: Snapshots, now: Callable[[], float], retain: float, disk: int
+    ) -> None:
+        self.size: int | None = None
+        """Bytes of log and snapshots, when they were looked at last."""
+        self.cut = 0
+        self._store, self._in_store, self._snapshots, self._now = store, in_store, snapshots, now
+        self._retain, self._disk = retain, disk
+        self._between = min(retain / MARKS, LONGEST_BETWEEN_MARKS) if retain else LONGEST_BETWEEN_MARKS
+        self._look_at = 0.0
+        self._begun = self._told = False
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time to look."""
+        return self._now() >= self._look_at
+
+    async def compact(self, learner: Learner, reading: LogReading) -> None:
+        """Note how far the log has come, and delete of it what is to go."""
+        self._look_at = self._now() + max(1.0, min(self._between, LOOK_EVERY))
+        if not self._begun:  # a process may have been killed while it deleted
+            await reading.done_in_store(self._store.clear_in_steps())
+            self._begun = True
+        await self._mark()
+        while True:
+            self.size, self.cut = await self._measured(), await self._in_store(self._store.cut)
+            wanted = min(await self._wanted(learner), learner.position)
+            until = min(wanted, await self._kept(learner, wanted), self.cut + MOST_AT_ONCE)
+            if until <= self.cut:
+                self._tell_of_too_little_room()
+                return
+            await self._delete(learner, reading, until)
+
+    async def _measured(self) -> int:
+        """The size. Before lines go, what is taken for nothing does."""
+        size = await self._in_store(self._store.size)
+        if self._disk and size > self._disk:
+            await self._in_store(self._store.trim)
+            size = await self._in_store(self._store.size)
+        return size
+
+    async def _kept(self, learner: Learner, wanted: int) -> int:
+        """The last line that no snapshot needs. Where many are to go that some need, new ones take the place of all."""
+        kept = await self._snapshots.oldest_kept()
+        if wanted - max(kept, self.cut) >= WORTH_NEW_SNAPSHOTS * (learner.position - self.cut):
+            kept = await self._snapshots.replace(learner)
+        return kept
+
+    async def _mark(self) -> None:
+        marks = await self._in_store(self._store.marks)
+        if not marks or self._now() - marks[-1][1] >= self._between:
+            await self._in_store(partial(self._store.mark, self._now()))
+
+    async def _wanted(self, learner: Learner) -> int:
+        """The last line that is to go."""
+        wanted = 0
+        if self._retain:
+            marks = await self._in_store(self._store.marks)
+            wanted = max((position for position, time in marks if time <= self._now() - self._retain), default=0)
+        assert self.size is not None
+        if self._disk and self.size > self._disk:
+            each = self.size / max(learner.position - self.cut, 1)
+            wanted = max(wanted, self.cut + int((self.size - ENOUGH * self._disk) / each))
+        return wanted
+
+    def _tell_of_too_little_room(self) -> None:
+        """Say once that the store takes more than it may, though nothing is left that could go."""
+        too_much = self._disk and (self.size or 0) > self._disk
+        if too_much and not self._told:
+            facts = {"bytes": self.size, "disk": self._disk}
+            log.warning("the store takes more than it may, and snapshots need what is left of the log", extra=facts)
+        self._told = bool(too_much)
+
+    async def _delete(self, learner: Learner, reading: LogReading, until: int) -> None:
+        claims, said = Claims(await self._in_store(self._store.kept)), Said()
+        async for lines in reading.pages(self.cut, until):
+            await reading.done(_taken(learner, claims, said, lines))
+        await self._in_store(partial(self._store.cut_off, until, claims.new()))
+        await reading.done_in_store(self._store.clear_in_steps())
+        log.info("old lines were deleted", extra={"until": until, "lines": until - self.cut})
+
+
+def _taken(learner: Learner, claims: Claims, said: Said, lines: list[Line]) -> Steps[None]:
+    inspection = learner.recommender.inspection
+    for number, (_, record) in enumerate(lines):
+        own = said.values(inspection, record)
+        if isinstance(record, UserMerged):
+            claims.fold(record.id, record.into)
+        elif own is not None:
+            known = (value for value in own[1] if inspection.columns([value]))  # of others nothing is there to release
+            claims.add(own[0], [digest(inspection, value) for value in known])
+        if number % 50 == 49:
+            yield

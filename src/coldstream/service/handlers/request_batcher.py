@@ -1,0 +1,71 @@
+"""Requests that come at once are answered as one batch: items' vectors are read once for all of them."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from coldstream.lists.explanation import Addends
+from coldstream.recommender import Recommendation, Recommender
+from coldstream.scoring.requests import EncodedRequest
+
+Best = list[Recommendation]
+Encode = Callable[[], EncodedRequest]
+
+
+class _Waiting(NamedTuple):
+    """A request that is encoded when its turn has come, what its answer is made with, and whoever waits for it."""
+
+    encode: Encode
+    finish: Callable[[EncodedRequest, Best], Any]
+    answer: "asyncio.Future[Any]"
+
+
+class RequestBatcher:
+    """Collects the requests of one turn of the event loop, all that have come by then, and answers them together."""
+
+    def __init__(self) -> None:
+        self._waiting: list[_Waiting] = []
+
+    async def recommend(self, recommender: Recommender, encode: Encode) -> Best:
+        """The best items for one request, which is checked and encoded when its turn has come."""
+        best: Best = await self._asked(recommender, encode, lambda _, best: best)
+        return best
+
+    async def recommend_with_addends(self, recommender: Recommender, encode: Encode) -> tuple[Best, list[Addends]]:
+        """The same, and what the scores add up from, gathered before anything else is learned."""
+        found: tuple[Best, list[Addends]] = await self._asked(
+            recommender, encode, lambda request, best: (best, recommender.addends_batch(request, best))
+        )
+        return found
+
+    async def _asked(self, recommender: Recommender, encode: Encode, finish: Callable[[EncodedRequest, Best], Any]) -> Any:
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Any] = loop.create_future()
+        if not self._waiting:
+            loop.call_soon(self._answer, recommender)  # behind everybody who is ready now
+        self._waiting.append(_Waiting(encode, finish, answer))
+        return await answer
+
+    def _answer(self, recommender: Recommender) -> None:
+        waiting, self._waiting = self._waiting, []
+        requests: list[EncodedRequest] = []
+        asked: list[_Waiting] = []
+        for one in waiting:
+            if one.answer.done():  # whoever asked went away
+                continue
+            try:
+                requests.append(one.encode())
+                asked.append(one)
+            except Exception as error:  # whatever it is, nobody else may wait for ever because of it
+                one.answer.set_exception(error)
+        try:
+            found = recommender.recommend_batch(requests)
+        except Exception as error:
+            for one in asked:
+                one.answer.set_exception(error)
+            return
+        for one, request, best in zip(asked, requests, found, strict=True):
+            try:
+                one.answer.set_result(one.finish(request, best))
+            except Exception as error:
+                one.answer.set_exception(error)

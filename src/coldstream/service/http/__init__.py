@@ -1,0 +1,1 @@
+"""HTTP itself: connections, keys, limits, errors, routes, OpenAPI."""

@@ -1,0 +1,137 @@
+"""The OpenAPI document, made from the routes."""
+
+import inspect
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+
+from coldstream.service.http.descriptions import described
+from coldstream.service.http.examples import EXAMPLES, Example
+from coldstream.service.http.problems import ProblemDocument
+from coldstream.service.http.routes import Route
+from coldstream.service.messages.core import LinesTaken, Nothing
+
+_REFERENCE = "#/components/schemas/{name}"
+
+_KEY = "Where keys are set, the header `Authorization: Bearer KEY`; `coldstream keys add` makes one."
+
+_WHEN: dict[int, str] = {
+    400: "The body is not JSON in UTF-8.",
+    401: "No known key.",
+    403: "The key has not the scope; or, without keys, a page of another origin asks.",
+    404: "There is no such id.",
+    413: "The body is too long.",
+    415: "The body is not application/json.",
+    421: "Without keys, only this machine itself is answered.",
+    422: "A field is not what it should be. Nothing was changed.",
+    429: "Too many requests; Retry-After says when to come back.",
+    503: "Not now: starting, stopping, overloaded, or the store is down. Retry-After says when to come back.",
+}
+
+
+def document(routes: Sequence[Route], version: str) -> dict[str, Any]:
+    """All routes, with examples."""
+    kinds = [kind for route in routes for kind in (route.takes, route.gives) if kind is not None and kind is not bytes]
+    schemas, components = msgspec.json.schema_components([*kinds, LinesTaken, ProblemDocument], ref_template=_REFERENCE)
+    for name, component in components.items():
+        component["properties"] = described(name, component["properties"])
+    schema_of = {id(kind): schema for kind, schema in zip(kinds, schemas, strict=False)}
+    paths: dict[str, dict[str, Any]] = {}
+    for route in routes:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schema_of)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "coldstream",
+            "version": version,
+            "description": "An online recommender: recommend, observe, learn. What is acknowledged is durable and learned.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {"key": {"type": "http", "scheme": "bearer", "description": _KEY}},
+        },
+    }
+
+
+def _operation(route: Route, schema_of: dict[int, Any]) -> dict[str, Any]:
+    named = "{id}" in route.path
+    operation: dict[str, Any] = {
+        "operationId": route.handler.__name__,
+        "summary": (inspect.getdoc(route.handler) or "").split("\n")[0],
+        "responses": {"200": _success(route, schema_of), **{str(status): _problem(status) for status in _statuses(route)}},
+    }
+    if route.scope is not None:
+        operation["security"] = [{"key": []}, {}]
+        operation["description"] = f"Needs the scope `{route.scope}`, where keys are set."
+    if named:
+        length = {"type": "string", "minLength": 1, "maxLength": 256}
+        which = {"description": "The id, percent-encoded.", "schema": length, "example": "b7"}
+        operation["parameters"] = [{"name": "id", "in": "path", "required": True, **which}]
+    if route.takes is not None and route.method == "GET":
+        operation["parameters"] = [*operation.get("parameters", ()), *_queried(route.takes)]
+    elif route.takes is not None:
+        content = {"schema": schema_of[id(route.takes)], "example": _example(route).given}
+        kinds: dict[str, Any] = {"application/json": content}
+        if route.line is not None:
+            arrow = "As application/vnd.apache.arrow.stream it may be an Arrow stream too."
+            text = {
+                "type": "string",
+                "description": f"JSON-lines, as many as you like: an object a line, as in a list. {arrow}",
+            }
+            kinds["application/x-ndjson"] = {"schema": text, "example": _in_lines(_example(route).given)}
+        operation["requestBody"] = {"required": route.takes is not Nothing, "content": kinds}
+    return operation
+
+
+def _in_lines(listed: list[Any]) -> str:
+    return "".join(f"{msgspec.json.encode(one).decode()}\n" for one in listed)
+
+
+def _queried(kind: Any) -> list[dict[str, Any]]:
+    """The fields of a type as parameters of a query."""
+    ((kind_name, schema),) = msgspec.json.schema(kind)["$defs"].items()
+    required, properties = schema.get("required", []), described(kind_name, schema["properties"])
+    return [
+        {"name": name, "in": "query", "required": name in required, "description": own.pop("description"), "schema": own}
+        for name, own in properties.items()
+    ]
+
+
+def _success(route: Route, schema_of: dict[int, Any]) -> dict[str, Any]:
+    answer = _example(route).answer
+    if route.gives is bytes:
+        content: dict[str, Any] = {"text/plain": {"schema": {"type": "string"}, "example": answer}}
+    else:
+        own = schema_of[id(route.gives)]
+        lines = {"$ref": _REFERENCE.format(name=LinesTaken.__name__)}
+        schema = own if route.line is None else {"anyOf": [own, lines]}
+        content = {"application/json": {"schema": schema, "example": answer}}
+    return {"description": "Done.", "content": content}
+
+
+def _statuses(route: Route) -> list[int]:
+    """What else a route may answer with."""
+    statuses, named = {503}, "{id}" in route.path
+    if route.scope is not None:
+        statuses |= {401, 403, 421, 429}
+    if route.takes is not None:
+        statuses |= {400, 422} if route.method == "GET" else {400, 413, 415, 422}
+    if named:
+        statuses |= {400, 422}
+    asks = ("/explain", "/recommend", "/features", "/features/nearest", "/users/{id}/merge")
+    if (named and route.method in ("GET", "DELETE")) or route.path in asks:
+        statuses.add(404)
+    return sorted(statuses)
+
+
+def _problem(status: int) -> dict[str, Any]:
+    example = {"title": HTTPStatus(status).phrase, "status": status, "detail": _WHEN[status]}
+    schema = {"$ref": _REFERENCE.format(name=ProblemDocument.__name__)}
+    return {"description": _WHEN[status], "content": {"application/problem+json": {"schema": schema, "example": example}}}
+
+
+def _example(route: Route) -> Example:
+    return EXAMPLES.get(route.handler.__name__, Example(None, None))

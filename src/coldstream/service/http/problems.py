@@ -1,0 +1,91 @@
+"""Errors as RFC 9457 problem documents that name the field."""
+
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+
+from coldstream.errors import (
+    ColdstreamError,
+    InvalidInput,
+    StoreInUse,
+    StoreUnavailable,
+    UnknownId,
+)
+from coldstream.runtime.replication.roles import NotTheWriter
+from coldstream.runtime.writing.checks import Refused
+from coldstream.runtime.writing.write_queue import Overloaded
+from coldstream.runtime.writing.writer import Stopping
+from coldstream.service.http.remedies import over_http
+from coldstream.service.http.validation import NOTHING, refusal
+
+CONTENT_TYPE = b"application/problem+json"
+RETRY_AFTER = 1
+"""Seconds after which what goes over is worth another try."""
+_STORE_IS_DOWN = "the store does not take what is written now; send the same again later, events with an event_id"
+
+
+class ProblemDocument(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What went wrong, in words that name the field and the remedy."""
+
+    title: str
+    """What HTTP calls the status."""
+    status: int
+    """The status of the answer."""
+    detail: str
+    """What is wrong, with the value and the remedy."""
+    field: str | None = None
+    """Where in the request, as a path: `$[3].context.mood`."""
+    type: str = "about:blank"
+    """Always `about:blank`: the status says which kind of problem it is."""
+
+
+class Problem(Exception):
+    """A request that is answered with a problem document."""
+
+    def __init__(self, status: int, detail: str, field: str | None = None, headers: dict[str, str] | None = None) -> None:
+        super().__init__(detail)
+        self.status, self.headers = int(status), headers or {}
+        self.document = ProblemDocument(HTTPStatus(status).phrase, self.status, detail, field)
+
+
+def problem_of(error: ColdstreamError, where: str = "$") -> Problem:
+    """The problem that one of our errors is, in this part of the body."""
+    if isinstance(error, Refused):
+        return problem_of(error.error, f"$[{error.index}]")
+    if isinstance(error, StoreUnavailable | StoreInUse | Overloaded | Stopping | NotTheWriter):
+        # Where the store is concerns whoever runs the service, who finds it in the log, and no client.
+        detail = _STORE_IS_DOWN if isinstance(error, StoreUnavailable | StoreInUse) else str(error)
+        return Problem(HTTPStatus.SERVICE_UNAVAILABLE, detail, None, {"Retry-After": str(RETRY_AFTER)})
+    detail = over_http(str(error))
+    if isinstance(error, UnknownId):
+        return Problem(HTTPStatus.NOT_FOUND, detail)
+    field = error.field if isinstance(error, InvalidInput) else None
+    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, detail, where if field is None else f"{where}.{field}")
+
+
+def undecodable(error: Exception, kind: Any, body: bytes) -> Problem:
+    """The problem with a body that the decoder of a type refuses."""
+    if not isinstance(error, msgspec.ValidationError):
+        return Problem(HTTPStatus.BAD_REQUEST, f"the body must be JSON in UTF-8: {error}", "$")
+    try:
+        document = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _refused(error, kind, NOTHING)
+    try:
+        msgspec.convert(document, kind)
+    except msgspec.ValidationError as again:
+        if str(again) == str(error):
+            return _refused(error, kind, document)
+    # Of a name that stands twice the decoder saw both values, and the document has the last.
+    return _refused(error, kind, NOTHING)
+
+
+def unqueryable(error: msgspec.ValidationError, kind: Any, given: dict[str, str]) -> Problem:
+    """The problem with a query whose parameters are not what a type says."""
+    return _refused(error, kind, given)
+
+
+def _refused(error: msgspec.ValidationError, kind: Any, document: Any) -> Problem:
+    field, detail = refusal(error, kind, document)
+    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, detail, field)

@@ -1,0 +1,160 @@
+"""The process: a socket, a service behind it, and an end that loses nothing."""
+
+import asyncio
+import logging
+import math
+import os
+import signal
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from functools import partial
+from typing import cast
+
+import uvicorn
+import uvloop
+from starlette.applications import Starlette
+
+from coldstream.errors import InvalidInput
+from coldstream.runtime.team import Hire
+from coldstream.service.feed import Feed
+from coldstream.service.http.app import application
+from coldstream.service.http.connection_limits import connection_limits
+from coldstream.service.http.connections import Connections
+from coldstream.service.http.gate import Gate
+from coldstream.service.http.keys import Keys
+from coldstream.service.http.logs import log_to_stderr
+from coldstream.service.http.rates import Rates
+from coldstream.service.http.routes import ROUTES, Route
+from coldstream.service.http.tracing import Tracing, tracing_of
+from coldstream.service.service import Service, requested_model
+from coldstream.service.settings import Settings, check_exposure
+from coldstream.storage import stores
+
+log = logging.getLogger(__name__)
+
+
+def serve(
+    settings: Settings,
+    routes: Sequence[Route] = ROUTES,
+    hire: Hire | None = None,
+    feed: Feed | None = None,
+) -> None:
+    """Serve until a signal says stop; `hire` makes those who learn, a `feed` brings events.
+
+    Raises what kept it from starting, or ended it.
+    """
+    check_exposure(settings)
+    keys = None if settings.keys is None else Keys.read(settings.keys)
+    requested_model(settings)
+    connection_limits(settings)
+    log_to_stderr(settings.log_level)
+    with closing(_bound(settings)) as listener, _traced() as tracing:
+        url = _url(settings)
+        store, port = stores.shared(url) or stores.opened(url), listener.getsockname()[1]
+        service = Service(settings, store, port, hire, partial(stores.shown, url))
+        service.feed = feed
+        app = application(service, Gate(keys, Rates(settings.requests_per_second)), routes, tracing)
+        uvloop.run(_serve(app, service, listener))
+    if service.failure is not None:
+        raise service.failure
+
+
+@contextmanager
+def _traced() -> Iterator[Tracing | None]:
+    tracing = tracing_of(os.environ)
+    try:
+        yield tracing
+    finally:
+        if tracing is not None:
+            tracing.close()
+
+
+async def _serve(app: Starlette, service: Service, listener: socket.socket) -> None:
+    settings = service.settings
+    connections = Connections(connection_limits(settings), service.metrics.turned_away)
+    config = uvicorn.Config(
+        app,
+        loop="none",
+        http=cast("type[asyncio.Protocol]", connections.connection),  # uvicorn only calls it
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=settings.proxies is not None,
+        forwarded_allow_ips=[] if settings.proxies is None else settings.proxies,
+        timeout_keep_alive=math.ceil(settings.idle_seconds),
+        timeout_graceful_shutdown=max(1, math.ceil(settings.shutdown_seconds)),
+    )
+    server = _Server(config, service)
+
+    def stop() -> None:
+        server.should_exit = True
+
+    host, port = listener.getsockname()[:2]
+    log.info("listening", extra={"address": f"http://{f'[{host}]' if ':' in host else host}:{port}"})
+    service.metrics.watch(server.server_state.connections)
+    service.start(stop)
+    sweeping = asyncio.create_task(connections.sweep(server.server_state.connections))
+    try:
+        await server.serve([listener])
+    finally:
+        sweeping.cancel()
+        await service.stop()
+        if service.abandoned:
+            log.info("stopped before it was ready")
+            logging.shutdown()
+            # Whoever leaves in order waits for all threads, and ends compilers that are running in an order of its own.
+            os._exit(0)
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, without its habit of dying of the signal that it was asked to stop with."""
+
+    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+        super().__init__(config)
+        self._service = service
+        self._leaving: asyncio.Task[None] | None = None
+
+    def leave(self, number: int) -> None:
+        """Stop in order: others take over first. The second signal does not wait for that, the third for nobody."""
+        if self._leaving is None:
+            self._leaving = asyncio.create_task(self._leave(number))
+        else:
+            self.handle_exit(number, None)
+
+    async def _leave(self, number: int) -> None:
+        try:
+            await self._service.leave()
+        except Exception as error:  # a stop is a stop
+            log.error("nothing was handed over", exc_info=error)
+        self.handle_exit(number, None)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Stop at the first signal; at the second, do not wait for requests in progress."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self.leave, number)
+        try:
+            yield
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)
+
+
+def _bound(settings: Settings) -> socket.socket:
+    listener = socket.socket(socket.AF_INET6 if ":" in settings.host else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((settings.host, settings.port))
+    except OSError as error:
+        listener.close()
+        message = f"host {settings.host!r}, port {settings.port}: cannot listen there ({error}); choose another"
+        raise InvalidInput(message) from error
+    return listener
+
+
+def _url(settings: Settings) -> str:
+    return f"sqlite:{settings.data}" if settings.store is None else settings.store

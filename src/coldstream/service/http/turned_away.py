@@ -1,0 +1,77 @@
+"""Who was turned away before a request was whole, and why: counted for Prometheus, and logged now and then."""
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from enum import Enum
+from http import HTTPStatus
+
+import msgspec
+
+from coldstream.service.http.problems import CONTENT_TYPE, RETRY_AFTER, Problem
+
+log = logging.getLogger(__name__)
+
+LOG_EVERY = 10.0
+"""Seconds between two lines of the log for the same reason, however many are turned away meanwhile."""
+
+
+class Reason(Enum):
+    """Why a connection is not served any further: a name, a status, and what the client is told."""
+
+    CONNECTIONS = ("connections", 503, "there is no room for another connection; close some, or try again later")
+    BODIES = (
+        "bodies",
+        503,
+        "the bodies of other requests take all the room there is; send less at once, or try again later",
+    )
+    STOPPING = ("stopping", 503, "the service is stopping; send the same again when it is back")
+    SLOW_HEADERS = ("slow headers", 408, "the headers of a request must not take so long; send them at once")
+    SLOW_BODY = ("slow body", 408, "the body of a request must not take so long; send it at once, or less of it")
+    LONG_HEADERS = ("long headers", 431, "the path and the headers of a request are too long or too many; send less")
+    FRAGMENT = ("fragment", 400, "a path must not hold #; write it as %23")
+    UPGRADE = ("upgrade", 400, "no other protocol is spoken here; send the request without the header Upgrade")
+    MALFORMED = ("malformed", 400, "this is no request of HTTP/1.1")
+    IDLE = ("idle", 408, "")
+    UNREAD = ("unread", 408, "")
+
+    @property
+    def label(self) -> str:
+        """Its name in the log and the metrics."""
+        return str(self.value[0])
+
+    def response(self) -> bytes:
+        """A whole response that says so, after which the connection ends."""
+        _, status, detail = self.value
+        body = msgspec.json.encode(Problem(status, detail).document)
+        lines = [
+            b"HTTP/1.1 %d %s" % (status, HTTPStatus(status).phrase.encode()),
+            b"content-type: " + CONTENT_TYPE,
+            b"content-length: %d" % len(body),
+            b"cache-control: no-store",
+            b"connection: close",
+            *([b"retry-after: %d" % RETRY_AFTER] if status == HTTPStatus.SERVICE_UNAVAILABLE else []),
+        ]
+        return b"\r\n".join(lines) + b"\r\n\r\n" + body
+
+
+class TurnedAway:
+    """Counts those who were turned away, and says so in the log."""
+
+    def __init__(self, count: Callable[[str], None]) -> None:
+        self._count = count
+        self._unlogged: Counter[Reason] = Counter()
+        self._logged_at: dict[Reason, float] = {}
+
+    def add(self, reason: Reason) -> None:
+        """One more."""
+        self._count(reason.label)
+        self._unlogged[reason] += 1
+
+    def log(self, now: float) -> None:
+        """Log those who came since the last line, unless that was only just."""
+        for reason, count in list(self._unlogged.items()):
+            if now - self._logged_at.get(reason, -LOG_EVERY) >= LOG_EVERY:
+                log.warning("connections were turned away", extra={"reason": reason.label, "count": count})
+                self._logged_at[reason] = now
+                del self._unlogged[reason]

@@ -1,0 +1,138 @@
+"""Lists that were shown, in PostgreSQL: any replica keeps those that it shows, whoever writes to the log."""
+
+from collections.abc import Collection, Iterator, Sequence
+
+from psycopg import Connection
+
+from coldstream.storage.postgres.epoch import let_nothing_hang
+from coldstream.storage.postgres.session import Session, vacuum_in_steps
+from coldstream.storage.shown import PositionCount, ShownList, Take, day_of, list_of, row_of, shown_counts, taken_counts
+
+PAGE = 1000
+"""Lists that are read at once."""
+
+MAKING = 0x636F6C66
+"""The class of the lock of whoever makes the tables. The object is the schema."""
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS coldstream_shown (
+    number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name bytea UNIQUE NOT NULL, person bytea,
+    time double precision NOT NULL, items bytea NOT NULL, first integer NOT NULL, taken bytea NOT NULL
+);
+CREATE INDEX IF NOT EXISTS coldstream_shown_person ON coldstream_shown USING hash (person);
+CREATE INDEX IF NOT EXISTS coldstream_shown_time ON coldstream_shown (time);
+CREATE TABLE IF NOT EXISTS coldstream_shown_count (
+    day bigint, position integer, shown bigint NOT NULL, taken bigint NOT NULL, PRIMARY KEY (day, position)
+);
+"""
+_COUNT = """
+INSERT INTO coldstream_shown_count AS own
+SELECT * FROM unnest(%b::bigint[], %b::integer[], %b::bigint[], %b::bigint[])
+ON CONFLICT (day, position) DO UPDATE SET shown = own.shown + excluded.shown, taken = own.taken + excluded.taken
+"""
+_COLUMNS = "name, person, time, items, first, taken"
+
+
+class PostgresShown:
+    """The lists of all replicas on a database."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._session = Session(url, _begin)
+        with self._session.connection():  # the tables are made now, or it is known why not
+            pass
+
+    def keep(self, lists: Sequence[ShownList], /) -> None:
+        columns = [list(column) for column in zip(*map(row_of, lists), strict=True)]
+        types = "%b::bytea[], %b::bytea[], %b::double precision[], %b::bytea[], %b::integer[], %b::bytea[]"
+        with self._session.connection() as connection, connection.transaction():
+            query = f"INSERT INTO coldstream_shown ({_COLUMNS}) SELECT * FROM unnest({types}) ON CONFLICT DO NOTHING"  # noqa: S608
+            connection.execute(query, columns)
+            _count(connection, shown_counts(lists))
+
+    def take(self, takes: Sequence[Take], /) -> None:
+        with self._session.connection() as connection, connection.transaction():
+            connection.cursor().executemany(
+                "UPDATE coldstream_shown SET taken = taken || %b::bytea WHERE name = %b",
+                [(bytes([take.position]), take.name.encode()) for take in takes if take.position < 256],
+            )
+            _count(connection, taken_counts(takes))
+
+    def find(self, names: Collection[str], /) -> dict[str, ShownList]:
+        query = f"SELECT {_COLUMNS} FROM coldstream_shown WHERE name = ANY (%b::bytea[])"  # noqa: S608
+        with self._session.connection() as connection:
+            rows = connection.execute(query, ([name.encode() for name in names],), binary=True).fetchall()
+        return {one.name: one for one in map(list_of, rows)}
+
+    def counts(self) -> list[PositionCount]:
+        query = (
+            "SELECT position, sum(shown)::bigint, sum(taken)::bigint FROM coldstream_shown_count "
+            "GROUP BY position ORDER BY position"
+        )
+        with self._session.connection() as connection:
+            return [PositionCount(*row) for row in connection.execute(query)]
+
+    def erase(self, users: Collection[str], /) -> None:
+        with self._session.connection() as connection:
+            connection.execute(
+                "DELETE FROM coldstream_shown WHERE person = ANY (%b::bytea[])", ([user.encode() for user in users],)
+            )
+        for _ in vacuum_in_steps(self._url, "coldstream_shown"):
+            pass
+
+    def hand_over(self, session: str, user: str, /) -> None:
+        with self._session.connection() as connection:
+            query = "UPDATE coldstream_shown SET person = %b WHERE person = %b"
+            connection.execute(query, (user.encode(), session.encode()))
+
+    def expire(self, before: float, /) -> None:
+        with self._session.connection() as connection, connection.transaction():
+            connection.execute("DELETE FROM coldstream_shown WHERE time < %b", (before,))
+            connection.execute("DELETE FROM coldstream_shown_count WHERE day < %b", (day_of(before),))
+
+    def read(self) -> Iterator[ShownList]:
+        return _read(self._session)
+
+    def close(self) -> None:
+        self._session.close()
+
+
+def read(url: str) -> Iterator[ShownList]:
+    """All lists of a database, whoever uses it; none where none were ever kept."""
+    session = Session(url, _begin_to_read)
+    try:
+        with session.connection() as connection:
+            ((there,),) = connection.execute("SELECT to_regclass('coldstream_shown') IS NOT NULL")
+        if there:
+            yield from _read(session)
+    finally:
+        session.close()
+
+
+def _read(session: Session) -> Iterator[ShownList]:
+    last = 0
+    query = f"SELECT number, {_COLUMNS} FROM coldstream_shown WHERE number > %b ORDER BY number LIMIT {PAGE}"  # noqa: S608
+    while True:
+        with session.connection() as connection:
+            rows = connection.execute(query, (last,), binary=True).fetchall()
+        if not rows:
+            return
+        yield from (list_of(row[1:]) for row in rows)
+        last = rows[-1][0]
+
+
+def _begin_to_read(connection: Connection) -> None:
+    connection.execute("SET default_transaction_read_only = on")
+
+
+def _begin(connection: Connection) -> None:
+    let_nothing_hang(connection)
+    with connection.transaction():
+        query = "SELECT pg_advisory_xact_lock(%s, hashtext(coalesce(current_schema(), '')))"
+        connection.execute(query, (MAKING,))  # two that make a table at once are in each other's way
+        connection.execute(_SCHEMA)
+
+
+def _count(connection: Connection, rows: list[tuple[int, int, int, int]]) -> None:
+    if rows:
+        connection.execute(_COUNT, tuple(map(list, zip(*rows, strict=True))))

@@ -1,0 +1,1 @@
+"""Arrays, texts, files and compilation, which know nothing of recommending."""

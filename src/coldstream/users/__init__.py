@@ -1,0 +1,1 @@
+"""What belongs to single users: attributes, history, items seen."""

@@ -1,0 +1,141 @@
+"""A user in a few bytes: the form in which everybody is kept who has not come lately, and in which all are saved.
+
+A header, the slots of the last items, the slots of all items in the order in which they were had last with how often each
+was had, and what JSON holds: attributes, and the features of the last item. Equal users have equal bytes.
+"""
+
+import json
+import math
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from struct import Struct
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from coldstream.bounds.costs import attributes_cost
+from coldstream.features.history import LastItemFeatures, check_last_item
+from coldstream.support.arrays import Flags, Integers, Longs, frozen_values
+from coldstream.support.ragged import PIECE, bounds, decoded, packed_document
+
+# Time, NaN for none; as of when; the number of last items; twice that of all items, and 1 if counts follow.
+_HEADER = Struct("<dqII")
+_FIELDS = np.dtype([("time", "<f8"), ("as_of", "<i8"), ("recent", "<u4"), ("seen", "<u4")])
+
+MOST_TIMES = 2**31 - 2
+"""How often somebody had an item, at most; who has it oftener is not counted further."""
+
+Document = tuple[Mapping[str, Any], LastItemFeatures]
+
+
+class UserParts(NamedTuple):
+    """What is packed of a user."""
+
+    recent: Sequence[int]
+    """The slots of the last items, the latest at the end."""
+    time: float | None
+    last_item: LastItemFeatures
+    attributes: Mapping[str, Any]
+    slots: Integers
+    """Of all items that the user had, each once, the latest at the end …"""
+    times: Integers
+    """… and how often each was had."""
+    as_of: int
+    """How many slots had been freed when these were right: those that were freed since are void."""
+
+
+NOTHING = _HEADER.pack(math.nan, 0, 0, 0)
+"""Somebody of whom nothing is known but the id."""
+
+
+def packed(user: UserParts) -> bytes:
+    """A user as bytes."""
+    slots, times = array("i", user.slots.tolist()), array("i", user.times.tolist())
+    repeated = any(often != 1 for often in times)
+    time = math.nan if user.time is None else user.time
+    header = _HEADER.pack(time, user.as_of, len(user.recent), 2 * len(slots) + repeated)
+    numbers = array("i", user.recent) + slots + (times if repeated else array("i"))
+    known = user.attributes or user.last_item
+    text = packed_document((dict(user.attributes), user.last_item)) if known else b""
+    return header + numbers.tobytes() + text
+
+
+def unpacked(content: bytes) -> UserParts:
+    """The inverse of `packed`."""
+    found, as_of, count, coded = _HEADER.unpack_from(content)
+    seen, repeated = divmod(coded, 2)
+    numbers = np.frombuffer(content, np.int32, count + seen * (1 + repeated), _HEADER.size).copy()  # kernels' own type
+    end = _HEADER.size + numbers.nbytes
+    attributes, last_item = _document(json.loads(content[end:])) if end < len(content) else ({}, ())
+    slots, time = numbers[count : count + seen], None if math.isnan(found) else found
+    times = numbers[count + seen :] if repeated else np.ones(seen, np.int32)
+    return UserParts(numbers[:count].tolist(), time, last_item, attributes, slots, times, as_of)
+
+
+def check_all(
+    content: Flags, length: Integers, slots: int, freed: int, fields: int, check: Callable[[Mapping[str, Any]], object]
+) -> tuple[int, int]:
+    """Refuse packed users that do not fit a catalogue of so many slots, freed so often, and a vocabulary of so many fields.
+
+    `check` refuses attributes.
+
+    Kernels trust what they index with.
+
+    How many items all of them had, and what their attributes weigh.
+    """
+    starts, ends = bounds(content, length)
+    if (length < _HEADER.size).any():
+        raise ValueError("a user is shorter than a header")
+    seen, weight = 0, 0
+    for first in range(0, len(length), PIECE):
+        own = _check(content, starts[first : first + PIECE], ends[first : first + PIECE], slots, freed, fields, check)
+        seen, weight = seen + own[0], weight + own[1]
+    return seen, weight
+
+
+def _check(
+    content: Flags,
+    starts: Longs,
+    ends: Longs,
+    slots: int,
+    freed: int,
+    fields: int,
+    check: Callable[[Mapping[str, Any]], object],
+) -> tuple[int, int]:
+    header = _gathered(content, starts, _HEADER.size).view(_FIELDS)[:, 0]
+    recent, seen, repeated = header["recent"].astype(np.int64), header["seen"].astype(np.int64) // 2, header["seen"] % 2
+    text = starts + _HEADER.size + 4 * (recent + seen * (1 + repeated))
+    if (text > ends).any() or np.isinf(header["time"]).any():
+        raise ValueError("a user is not as long as the header says")
+    if ((header["as_of"] < 0) | (header["as_of"] > freed)).any():
+        raise ValueError("a user is of the future")
+    first = starts + _HEADER.size
+    _check_numbers(content, first, recent + seen, 0, slots)
+    _check_numbers(content, first + 4 * (recent + seen), seen * repeated, 1, MOST_TIMES + 1)
+    known = np.flatnonzero(text < ends)
+    spans = zip(text[known].tolist(), ends[known].tolist(), strict=True)
+    documents = decoded([content[first:last].tobytes() for first, last in spans])
+    weight = 0
+    for attributes, last_item in map(_document, documents):
+        check_last_item(last_item, fields)
+        check(attributes)
+        weight += attributes_cost(attributes)
+    return int(seen.sum()), weight
+
+
+def _document(document: Any) -> Document:
+    attributes, note = document
+    return frozen_values(attributes), tuple((field, v, weight) for field, v, weight in note)
+
+
+def _gathered(content: Flags, starts: Longs, size: int) -> Flags:
+    gathered: Flags = content[starts[:, None] + np.arange(size)]
+    return gathered
+
+
+def _check_numbers(content: Flags, first: Longs, counts: Longs, lowest: int, end: int) -> None:
+    before = np.cumsum(counts) - counts
+    place = np.arange(counts.sum()) - np.repeat(before, counts)
+    numbers = _gathered(content, np.repeat(first, counts) + 4 * place, 4).view(np.int32)
+    if ((numbers < lowest) | (numbers >= end)).any():
+        raise ValueError(f"a user has a number beyond {lowest} to {end - 1}")

@@ -1,0 +1,440 @@
+"""What belongs to one user: attributes, recent history, the items seen, and the encoding that follows from them.
+
+Everybody is kept packed, in a few dozen bytes, and only those who came lately are unpacked as well. It is a representation
+and nothing else: whoever is packed and unpacked goes on with the same bits.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coldstream.bounds.bounds import Bounds
+from coldstream.bounds.costs import attributes_cost, text_cost, texts_cost
+from coldstream.catalogue.catalogue import Catalogue
+from coldstream.catalogue.shapes import UserHistory
+from coldstream.events.clock import Clock
+from coldstream.events.event import Event
+from coldstream.features.encoded_user import EncodedUser
+from coldstream.features.encoder import Encoder
+from coldstream.features.feedback import CHOICE, Feedback
+from coldstream.features.history import Features, LastItemFeatures, RecentHistory
+from coldstream.features.sparse import Sparse
+from coldstream.support.arrays import Integers, grown
+from coldstream.support.ragged import blobs, document_of, joined, joined_texts, packed_document, texts
+from coldstream.turnover import Turnover
+from coldstream.users.packed import MOST_TIMES, NOTHING, UserParts, check_all, packed, unpacked
+from coldstream.users.use import UserUse
+
+MOST_UNPACKED = 10_000
+"""Users who are kept unpacked: those who came last. To unpack one takes microseconds, to keep one takes two kilobytes."""
+
+STALE = b""
+"""Stands for a packed user who has changed since, and is unpacked."""
+
+_NONE = np.zeros(0, np.int32)
+
+
+class Seen:
+    """The slots of the items that a user had, each once and the latest at the end, and how often, as kernels read them."""
+
+    __slots__ = ("_end", "_first", "_slots", "_times")
+
+    def __init__(self, slots: Integers | None = None, times: Integers | None = None) -> None:
+        self._slots = _NONE if slots is None else slots
+        self._times = _NONE if times is None else times
+        self._first, self._end = 0, len(self._slots)
+
+    def __len__(self) -> int:
+        return self._end - self._first
+
+    def add(self, slot: int, most: int | None, often: int = 1) -> None:
+        """One more, or so often; of more than so many, the one that was had longest ago is forgotten."""
+        before = np.flatnonzero(self.slots() == slot)
+        if len(before):
+            often = min(often + int(self.times()[before[0]]), MOST_TIMES)
+            slots, times = np.delete(self.slots(), before), np.delete(self.times(), before)
+            self._move(slots, times)
+        elif most is not None and len(self) >= most:
+            self._first += 1 + len(self) - most
+        if self._end == len(self._slots):
+            self._move(self.slots(), self.times())
+        self._slots[self._end], self._times[self._end] = slot, often
+        self._end += 1
+
+    def _move(self, slots: Integers, times: Integers) -> None:
+        """Go on in arrays of its own, with room for more: whoever reads the old ones finds them as they were."""
+        count = len(slots)
+        self._slots, self._times = (grown(own, count + 1) for own in (slots, times))
+        self._first, self._end = 0, count
+
+    def slots(self) -> Integers:
+        """All of them, to be read only."""
+        return self._slots[self._first : self._end]
+
+    def times(self) -> Integers:
+        """How often the user had each of `slots`, to be read only."""
+        return self._times[self._first : self._end]
+
+    def own_copy(self) -> "Seen":
+        """The same as it is now, to go on with besides this one."""
+        return Seen(self.slots().copy(), self.times().copy())
+
+
+class UserState:
+    """One user: attributes as given, the features they make, the recent history, the items seen; and what follows.
+
+    The history and the items are as they were at the user's last event. What became void since is passed over by whoever
+    reads (`past`), and goes with the next event: what is kept does not depend on who read.
+    """
+
+    __slots__ = ("as_of", "attributes", "encoded", "features", "recent", "seen")
+
+    def __init__(
+        self, attributes: Mapping[str, Any], features: Features, recent: RecentHistory, seen: Seen, as_of: int
+    ) -> None:
+        self.attributes = attributes
+        self.features = features
+        self.recent = recent
+        self.seen = seen
+        self.as_of = as_of
+        self.encoded: EncodedUser | None = None
+
+
+def nobody() -> UserState:
+    """Somebody of whom nothing is known. Made anew each time: a request may write its encoding onto it."""
+    return UserState({}, [], RecentHistory(), Seen(), 0)
+
+
+class UserStates:
+    """Everything that is known of single users. It reads the encoder and the catalogue, and changes neither."""
+
+    def __init__(self, encoder: Encoder, catalogue: Catalogue) -> None:
+        self._encoder, self._catalogue = encoder, catalogue
+        self._packed: dict[str, bytes] = {}  # everybody, in order of registration
+        self._unpacked: OrderedDict[str, UserState] = OrderedDict()  # some of them; whoever came last is at the end
+        self.use: UserUse | None = None
+        """How useful users are, where some may have to go."""
+        self.seen = 0
+        """How many items all users had, as far as it is remembered."""
+        self.weight = 0
+        """What ids and attributes weigh, in bytes."""
+        self.sessions: dict[str, tuple[str, ...]] = {}
+        """The sessions that were folded into users: they have lines of their own, which go with the user."""
+        self._turnover = Turnover()
+        self.departures = self.epoch = 0
+        """How many users went, and since which position of the log that is counted. Neither is saved."""
+
+    def __len__(self) -> int:
+        return len(self._packed)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._packed)
+
+    def __contains__(self, user: object) -> bool:
+        return user in self._packed
+
+    def __getitem__(self, user: str) -> UserState:
+        found = self._find(user)
+        if found is None:
+            raise KeyError(user)
+        return found
+
+    def of(self, user: str | None) -> UserState:
+        """The state of a user, or that of somebody unknown."""
+        found = None if user is None else self._find(user)
+        return nobody() if found is None else found
+
+    def visitor(self, slots: Iterable[int]) -> UserState:
+        """The state of somebody who is not kept and had the items of these slots, the latest at the end."""
+        recent, seen, history = RecentHistory(), Seen(), self._encoder.history
+        for slot in slots:
+            recent = history.after(recent, slot, self._catalogue.last_item_features[slot], None)
+            seen.add(slot, None)
+        return UserState({}, [], recent, seen, self._catalogue.freed)
+
+    # What changes
+
+    def put(self, user: str, attributes: Mapping[str, Any], features: Features) -> None:
+        """Add a user, or give one other attributes."""
+        if not attributes and user not in self._packed:
+            self._packed[user] = NOTHING
+            self.weight += text_cost(user)
+            return
+        before = self._find(user)
+        own = nobody() if before is None else before
+        self.weight += attributes_cost(attributes)
+        self.weight += text_cost(user) if before is None else -attributes_cost(before.attributes)
+        self._change(user, UserState(attributes, features, own.recent, own.seen, own.as_of))
+
+    def forget(self, user: str) -> None:
+        """Drop a user."""
+        state = self[user]
+        self.seen -= len(state.seen)
+        self.weight -= text_cost(user) + attributes_cost(state.attributes)
+        del self._packed[user]
+        self.departures += 1
+        self._unpacked.pop(user, None)
+        self.sessions.pop(user, None)
+        if self.use is not None:
+            self.use.forget(user)
+
+    def turn_over(self, gone: int) -> None:
+        """Users have to go for others, from now on."""
+        self._turnover.goes_on(self._packed, gone)
+        if self.use is not None:
+            self.use.turn_over(gone)
+
+    def merge(self, session: str, user: str, clock: Clock) -> None:
+        """Fold what a session did into a user, behind what the user did, and drop the session."""
+        gone, own = self[session], self._find(user)
+        recent, seen = self.past(gone)
+        if own is None:
+            features = self._encoder.describe_user(user, gone.attributes)
+            own = UserState(gone.attributes, features, RecentHistory(), Seen(), 0)
+            self.weight += text_cost(user) + attributes_cost(gone.attributes)
+        before, (history, own.seen) = len(own.seen), self.past(own)
+        for slot in recent.items:
+            history = self._encoder.history.after(history, slot, self._catalogue.last_item_features[slot], recent.time)
+        own.recent = history._replace(last_item=recent.last_item) if recent.items else history
+        for slot, often in zip(seen.slots().tolist(), seen.times().tolist(), strict=True):
+            own.seen.add(slot, self._encoder.admissions.bounds.seen, often)
+        own.as_of = self._catalogue.freed
+        self.seen += len(own.seen) - before
+        sessions = (*self.sessions.get(user, ()), *self.sessions.get(session, ()), session)
+        self.forget(session)
+        self._change(user, own)
+        self.sessions[user] = sessions
+        self.note_put(user, clock)
+
+    def forget_session(self, session: str) -> None:
+        """Forget that a session was folded into anybody."""
+        for user, own in list(self.sessions.items()):
+            if session in own:
+                self.sessions[user] = tuple(one for one in own if one != session)
+                if not self.sessions[user]:
+                    del self.sessions[user]
+
+    def note_use(self, user: str, clock: Clock) -> None:
+        """An event of a user."""
+        if self.use is not None:
+            self.use.note(user, clock)
+
+    def note_put(self, user: str, clock: Clock) -> None:
+        """A user was put: who has just come by it is as useful as who has come by an event."""
+        if self.use is not None:
+            self.use.note(user, clock)
+
+    def follow(self, bounds: Bounds, clock: Clock, last_learned: Callable[[str], int | None] = lambda _: None) -> None:
+        """Begin to tell how useful users are, or stop it, as bounds ask for it.
+
+        Those who are there are taken to have come once, at the event at which they were learned last, or now where nobody
+        knows.
+        """
+        half_life = bounds.half_life_of(bounds.users)
+        if bounds.users is None and bounds.expire_users is None and bounds.memory is None:
+            self.use = None
+        elif self.use is None:
+            self.use = UserUse(half_life)
+            for user in self._packed:
+                event = last_learned(user)
+                if event is None:
+                    self.use.come(user, clock)
+                else:
+                    self.use.come_as_learned(user, event, clock)
+        else:
+            self.use.take_half_life(half_life, clock)
+
+    def checkpoint(self, users: Iterable[str]) -> Callable[[], None]:
+        """What gives some users back what they are now."""
+        kept = {user: self._packed_now(user) for user in users if user in self._packed}
+        unknown = [user for user in users if user not in self._packed]
+        counts, use = (self.seen, self.weight), None if self.use is None else self.use.copy()
+        # Where users may have to go, it may be anybody.
+        everybody = None if use is None else {user: self._packed_now(user) for user in self._packed}
+
+        def undo() -> None:
+            (self.seen, self.weight), self.use = counts, use
+            if everybody is not None:
+                self._packed = everybody
+                self._unpacked.clear()
+            for user in unknown:
+                self._packed.pop(user, None)
+                self._unpacked.pop(user, None)
+            for user, own in kept.items():
+                self._packed[user] = own
+                self._unpacked.pop(user, None)
+
+        return undo
+
+    def remember(self, event: Event, slot: int, effect: Feedback = CHOICE) -> None:
+        """An event has happened: it is part of the user's past from now on, as far as its kind counts."""
+        state = self._find(event.user)
+        if state is None:
+            state = UserState({}, self._encoder.describe_user(event.user, {}), RecentHistory(), Seen(), 0)
+            self.weight += text_cost(event.user)
+        before, (recent, state.seen) = len(state.seen), self.past(state)
+        if effect.history:
+            last_item: LastItemFeatures = self._catalogue.last_item_features[slot]
+            recent = self._encoder.history.after(recent, slot, last_item, event.time)
+        state.recent = recent
+        if effect.had:
+            state.seen.add(slot, self._encoder.admissions.bounds.seen)
+        state.as_of = self._catalogue.freed
+        self.seen += len(state.seen) - before
+        self._change(event.user, state)
+
+    def _change(self, user: str, state: UserState) -> None:
+        self._packed[user] = STALE
+        self._keep_unpacked(user, state)
+
+    # How users are kept
+
+    def _find(self, user: str) -> UserState | None:
+        """The state of a user, unpacked."""
+        found = self._unpacked.get(user)
+        if found is not None:
+            self._unpacked.move_to_end(user)
+            return found
+        own = self._packed.get(user)
+        if own is None:
+            return None
+        state = self._unpack(user, own)
+        self._keep_unpacked(user, state)
+        return state
+
+    def _keep_unpacked(self, user: str, state: UserState) -> None:
+        self._unpacked[user] = state
+        if len(self._unpacked) > MOST_UNPACKED:
+            oldest, own = self._unpacked.popitem(last=False)
+            if self._packed[oldest] == STALE:
+                self._packed[oldest] = self._pack(own)
+
+    def _packed_now(self, user: str) -> bytes:
+        own = self._packed[user]
+        return self._pack(self._unpacked[user]) if own == STALE else own
+
+    def _pack(self, state: UserState) -> bytes:
+        recent, seen = state.recent, state.seen
+        own = (recent.items, recent.time, recent.last_item, state.attributes, seen.slots(), seen.times(), state.as_of)
+        return packed(UserParts(*own))
+
+    def _unpack(self, user: str, own: bytes) -> UserState:
+        parts = unpacked(own)
+        recent = RecentHistory(tuple(parts.recent), parts.time, parts.last_item)
+        features = self._encoder.describe_user(user, parts.attributes)
+        return UserState(parts.attributes, features, recent, Seen(parts.slots, parts.times), parts.as_of)
+
+    # What only reads
+
+    def features(self, user: str) -> Features:
+        """The features that a user brings to an event: the user's own, known or not, and the history's."""
+        state = self._find(user)
+        if state is None:
+            return self._encoder.describe_user(user, {})
+        return state.features + self._history_features(state)
+
+    def past(self, state: UserState) -> tuple[RecentHistory, Seen]:
+        """The recent history and the items seen, without those whose slots were freed since the user's last event."""
+        catalogue, recent, seen, as_of = self._catalogue, state.recent, state.seen, state.as_of
+        if as_of == catalogue.freed:
+            return recent, seen
+        void = catalogue.void(recent.items, as_of)
+        if void is not None:
+            left = tuple(slot for slot, gone in zip(recent.items, void.tolist(), strict=True) if not gone)
+            recent = recent._replace(items=left)
+        void = catalogue.void(seen.slots(), as_of)
+        if void is not None:
+            seen = Seen(seen.slots()[~void], seen.times()[~void])
+        return recent, seen
+
+    def _history_features(self, state: UserState) -> Features:
+        return self._encoder.history.features(self.past(state)[0], self._catalogue.ids)
+
+    def history(self, state: UserState) -> UserHistory:
+        """What a user did so far, in slots."""
+        kept = self.kept(state)
+        recent, (_, seen) = self.recent_slots(state) if kept is None else kept.recent, self.past(state)
+        return UserHistory(recent, seen.slots(), seen.times())
+
+    def encoded(self, state: UserState) -> EncodedUser:
+        """What a user brings to every request. Kept with the user, where it can be neither seen nor wrong."""
+        kept = self.kept(state)
+        if kept is None:
+            fields, release_count = self._encoder.history, self._encoder.vocabulary.release_count
+            features = state.features + self._history_features(state)
+            x, recent = self._encoder.encode(features), self.recent_slots(state)
+            packed, freed = (x.column.tobytes(), x.value.tobytes()), self._catalogue.freed
+            complete = len(x.column) == len(features)
+            kept = state.encoded = EncodedUser(*packed, recent, state.recent, fields, release_count, freed, complete)
+        return kept
+
+    def kept(self, state: UserState) -> EncodedUser | None:
+        """The encoding of a user who has asked since the last event. Learning makes none: it would not outlive the event."""
+        kept, encoder = state.encoded, self._encoder
+        if kept is None:
+            return None
+        made_of = (state.recent, encoder.history, encoder.vocabulary.release_count, self._catalogue.freed)
+        return kept if kept.holds(*made_of) else None
+
+    def request(
+        self,
+        state: UserState,
+        user: str,
+        context: Mapping[str, Any],
+        time: float | None,
+        attributes: Mapping[str, Any] | None,
+    ) -> Sparse:
+        """What a request fixes, in known features: the user, the user's past, the context and the time."""
+        moment = self._encoder.describe_context(context, time)
+        if attributes is None:
+            return self._encoder.encode_after(self.encoded(state), moment)
+        own = self._encoder.describe_user(user, {**state.attributes, **attributes})
+        return self._encoder.encode(own + self._history_features(state) + moment)
+
+    def recent_slots(self, state: UserState) -> Integers:
+        """The slots of those of a user's last items whose neighbours count, each once, the latest at the end."""
+        found = self.recent_items(state)
+        return np.array(found, np.int32) if found else _NONE
+
+    def recent_items(self, state: UserState) -> list[int]:
+        """The same as a list."""
+        window, (recent, _) = self._encoder.history.window, self.past(state)
+        if not window or not recent.items:
+            return []
+        return list(dict.fromkeys(reversed(recent.items[-window:])))[::-1]
+
+    # For snapshots
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """All users in order of registration, as ragged arrays: their ids, and what is known of each."""
+        ids, ids_length = joined_texts(self._packed)
+        users, users_length = joined([self._packed_now(user) for user in self._packed])
+        use = {} if self.use is None else self.use.state(self._packed)
+        own: dict[str, NDArray[Any]] = {"id": ids, "id_length": ids_length, "user": users, "user_length": users_length}
+        if self.sessions:
+            own["sessions"] = np.frombuffer(packed_document(self.sessions), np.uint8)
+        return own | {f"use.{name}": array for name, array in use.items()}
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """The inverse of `state`, into no users. All of them stay packed."""
+        content, length = arrays["user"], arrays["user_length"]
+        fields = len(self._encoder.vocabulary.fields)
+        slots, freed = len(self._catalogue.ids), self._catalogue.freed
+        check = partial(self._encoder.check_attributes, "user", memo=set())
+        self.seen, self.weight = check_all(content, length, slots, freed, fields, check)
+        ids = texts(arrays["id"], arrays["id_length"])
+        self.weight += texts_cost(ids)
+        self._packed = dict(zip(ids, blobs(content, length), strict=True))
+        if len(self._packed) < len(ids):
+            raise ValueError("a user is there twice")
+        if "sessions" in arrays:
+            self.sessions = {user: tuple(own) for user, own in document_of(arrays["sessions"].tobytes()).items()}
+            if not all(isinstance(session, str) for own in self.sessions.values() for session in own):
+                raise ValueError("a session is no text")
+        if self.use is not None:
+            use = {name.removeprefix("use."): array for name, array in arrays.items() if name.startswith("use.")}
+            self.use.restore(ids, use)

@@ -1,0 +1,102 @@
+"""How useful users are: how often they came, the latest times counting most."""
+
+import heapq
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coldstream.bounds.usage import Usage
+from coldstream.events.clock import Clock
+from coldstream.support.arrays import Integers, checked_columns
+from coldstream.turnover import Turnover
+
+
+class UserUse:
+    """A row for every user. The lowest free row is taken first, so that rows follow from the log alone."""
+
+    def __init__(self, half_life: float) -> None:
+        self.half_life = half_life
+        self.usage = Usage()
+        self._rows: dict[str, int] = {}
+        self._names: list[str | None] = []
+        self._gaps: list[int] = []
+        self._turnover = Turnover()
+
+    def __contains__(self, user: object) -> bool:
+        return user in self._rows
+
+    def note(self, user: str, clock: Clock) -> None:
+        """An event of a user, who may be new."""
+        self.come(user, clock)
+        self.usage.note_one(self._rows[user], clock, self.half_life)
+
+    def come(self, user: str, clock: Clock) -> None:
+        """A user is there; to come is a use, as it is of a value."""
+        if user in self._rows:
+            return
+        if self._gaps:
+            row = heapq.heappop(self._gaps)
+            self._names[row] = user
+        else:
+            row = len(self._names)
+            self._names.append(user)
+        self._rows[user] = row
+        self.usage.start(np.array([row], np.int32), clock, self.half_life)
+
+    def come_as_learned(self, user: str, event: int, clock: Clock) -> None:
+        """A user was there before it mattered, and was learned of last at an event."""
+        self.come(user, clock)
+        self.usage.start_as_used(np.array([self._rows[user]], np.int32), np.array([event], np.int64), clock, self.half_life)
+
+    def forget(self, user: str) -> None:
+        """A user went."""
+        row = self._rows.pop(user)
+        self._names[row] = None
+        self.usage.forget([row])
+        heapq.heappush(self._gaps, row)
+
+    def turn_over(self, gone: int) -> None:
+        """Users have to go for others, from now on."""
+        self._turnover.goes_on(self._rows, gone)
+
+    def take_half_life(self, half_life: float, clock: Clock) -> None:
+        """Go on with another half-life."""
+        self.usage.rescale(self.rows(), clock, self.half_life, half_life)
+        self.half_life = half_life
+
+    def rows(self) -> Integers:
+        """The rows of all users, in ascending order."""
+        taken = np.ones(len(self._names), np.bool_)
+        taken[self._gaps] = False
+        return np.flatnonzero(taken).astype(np.int32)
+
+    def names(self, rows: Iterable[int]) -> list[str]:
+        """The users of some rows."""
+        return [name for row in rows if (name := self._names[row]) is not None]
+
+    def copy(self) -> "UserUse":
+        """The same as it is now."""
+        other = UserUse(self.half_life)
+        other.usage, other._rows = self.usage.copy(len(self._names)), dict(self._rows)
+        other._names, other._gaps = list(self._names), list(self._gaps)
+        return other
+
+    def state(self, users: Iterable[str]) -> dict[str, NDArray[Any]]:
+        """The rows of all users in their order, and what is known of each row."""
+        own = np.array([self._rows[user] for user in users], np.int32)
+        return {"row": own, **self.usage.state(len(self._names))}
+
+    def restore(self, users: Sequence[str], arrays: dict[str, NDArray[Any]]) -> None:
+        """The inverse of `state`."""
+        rows = len(arrays["worth"])
+        own = checked_columns("row", arrays["row"], 0, rows)
+        self._rows = dict(zip(users, own.tolist(), strict=True))
+        self._names = [None] * rows
+        for user, row in self._rows.items():
+            if self._names[row] is not None:
+                raise ValueError("two users have one row")
+            self._names[row] = user
+        self._gaps = [row for row, name in enumerate(self._names) if name is None]
+        self.usage.restore(rows, arrays)
