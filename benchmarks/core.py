@@ -47,9 +47,9 @@ def compile_everything() -> None:
 def kernel_time(recommender: Recommender, events: int = 4000) -> float:
     """Microseconds that the learning kernel alone takes per event: a whole epoch in one call."""
     stream = list(MovieLens().events(events))
-    epoch = collected(recommender._shared, recommender._users, stream, 1, recommender._clock)
-    own, rule = recommender._shared.machine.parameters, recommender._shared.machine.rule
-    items, order = recommender._shared.catalogue.items, np.arange(events, dtype=np.int32)
+    epoch = collected(recommender.engine.shared, recommender.engine.users, stream, 1, recommender.engine.clock)
+    own, rule = recommender.engine.shared.machine.parameters, recommender.engine.shared.machine.rule
+    items, order = recommender.engine.shared.catalogue.items, np.arange(events, dtype=np.int32)
     args = (own.rows, own.optimizer, rule, items, epoch.draws[0], epoch.batch, epoch.cross_features[0], order)
     return best_of(7, lambda: learn_epoch(*args), events)
 
@@ -75,8 +75,8 @@ def movielens() -> None:
         full_time.append(best_of(1, ask(paper), len(users)))
         matrix_time.append(best_of(1, ask(matrix), len(users)))
         default_time.append(best_of(1, ask(default), len(users)))
-    requests = [paper.encode_request(user, time=1e6) for user in users]
-    features = paper._shared.catalogue.features
+    requests = [paper.serving.encode_request(user, time=1e6) for user in users]
+    features = paper.engine.shared.catalogue.features
     nonzeros = np.mean([len(r.x.column) + len(features(n, paper.events, r.history).column) for n, r in enumerate(requests)])
     print(f"ML-100k's shape: {len(paper.items())} items, {nonzeros:.0f} nonzeros, k = 40")
     line("recommend(n=10), factorization machine", f"{min(full_time):.1f} µs", "≤ 60")

@@ -79,7 +79,7 @@ def _learned(recommender: Recommender, taste: NDArray[np.float64], count: int, s
         return float("nan")
     for piece in stream(taste, count - TESTED, seed):
         first = recommender.position + 1
-        recommender.replay(list(enumerate(piece, first)))
+        recommender.engine.replay(list(enumerate(piece, first)))
     return recall(recommender, taste, seed + 100)
 
 

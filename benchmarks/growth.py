@@ -102,8 +102,8 @@ def measured(count: int) -> Row:
     users = [f"user{n}" for n in range(16)]
     repeats = max(3, min(30, 3_000_000 // count))
     one = best(repeats, lambda: [recommender.recommend(user, 10) for user in users], len(users))
-    requests = [recommender.encode_request(user, 10) for user in users]
-    batch = best(repeats, lambda: recommender.recommend_batch(requests))
+    requests = [recommender.serving.encode_request(user, 10) for user in users]
+    batch = best(repeats, lambda: recommender.serving.recommend_batch(requests))
     some = [(f"item{n}", {"brand": f"brand{n % 7}", "price": 5.0}) for n in range(200)]
     put = best(3, lambda: [recommender.put_item(*pair) for pair in some], len(some))
     with tempfile.TemporaryDirectory() as folder:
@@ -161,7 +161,7 @@ def people() -> None:
         rng = np.random.default_rng(3)
         chosen = (rng.random(3 * count) ** 2 * 1_000).astype(int).tolist()
         lines = [(n + 1, Event(f"user{n % count}", f"item{item}")) for n, item in enumerate(chosen)]
-        recommender.replay(lines[: min(3 * count, 300_000)])
+        recommender.engine.replay(lines[: min(3 * count, 300_000)])
         held = (resident() - before) / count
         recent = [event for _, event in lines[-2000:]]
         learn = best(3, lambda r=recommender, e=recent: [r.learn(event) for event in e], len(recent))
@@ -185,7 +185,7 @@ def newcomers() -> None:
         recommender.put_items(items(1_000))
         stream = ((n, Event(f"user{n % 500}", f"item{n % 1_000}", context={"visit": f"v{n}"})) for n in itertools.count(1))
         while sum(recommender.memory.gone.values()) <= most // 4:  # gaps are no longer one behind the other
-            recommender.replay(list(islice(stream, 1_000)))
+            recommender.engine.replay(list(islice(stream, 1_000)))
         times = []
         for _, event in islice(stream, 1_000):
             start = time.perf_counter()

@@ -117,7 +117,7 @@ def observed(state: State, given: list[Lines]) -> float:
     for lines in given:
         events = [(position, record.event()) for position, record in lines.records()]
         started = process_time()
-        own.replay_observed(events)
+        own.engine.replay_observed(events)
         spent += process_time() - started
     return spent
 

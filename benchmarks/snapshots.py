@@ -92,7 +92,7 @@ def build(folder: Path, users: int, observed: int) -> None:
             records = [Interaction(f"user{n % users}", f"item{item}", 1.7e9 + n) for n, item in some]
             store.append([line(record) for record in records], position)
             events = [Event(record.user, record.item, record.time) for record in records]
-            recommender.replay_observed(list(enumerate(events, position + 1)))
+            recommender.engine.replay_observed(list(enumerate(events, position + 1)))
             position += len(records)
         gc.collect()
         (folder / FACTS).write_text(json.dumps({"users": users, "bytes_a_user": (resident() - before) / users}))
@@ -103,7 +103,7 @@ def build(folder: Path, users: int, observed: int) -> None:
 
 def fill(recommender: Recommender, chosen: list[list[int]]) -> None:
     """Give users a past, as packed users have one."""
-    users = recommender._users
+    users = recommender.engine.users
     for n, own in enumerate(chosen):
         slots = np.array(own, np.int32)
         users._packed[f"user{n}"] = packed(UserParts(own, None, (), {}, slots, np.ones(len(own), np.int32)))

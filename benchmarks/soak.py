@@ -142,7 +142,7 @@ def _rows_of_twin(events: int, seed: int) -> Iterator[Row]:
     waiting, asked, hits = list[tuple[int, Event]](), 0, 0
     for t, (event, comes, goes) in enumerate(stream(events), 1):
         if comes is not None or t % EVERY == 0:
-            recommender.replay(waiting)
+            recommender.engine.replay(waiting)
             waiting = []
             _turn_over(recommender, comes, goes)
         if t % EVERY == 0:

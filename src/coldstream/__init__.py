@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from coldstream.features.schema import Schema
     from coldstream.lists.explanation import Explanation, Term
     from coldstream.lists.rules import Boost, Rules
+    from coldstream.lists.serving import Recommendation
     from coldstream.model.factorization_machine import FactorizationMachine
-    from coldstream.recommender import Recommendation, Recommender
+    from coldstream.recommender import Recommender
     from coldstream.scoring.ranking import Rank
 
 __version__ = "0.1.0"
@@ -100,7 +101,7 @@ _HOMES = {
     "LastTimePart": "coldstream.features.fields",
     "Number": "coldstream.features.fields",
     "Rank": "coldstream.scoring.ranking",
-    "Recommendation": "coldstream.recommender",
+    "Recommendation": "coldstream.lists.serving",
     "Recommender": "coldstream.recommender",
     "Rules": "coldstream.lists.rules",
     "Schema": "coldstream.features.schema",

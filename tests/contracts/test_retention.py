@@ -264,7 +264,7 @@ def test_a_session_goes_with_its_user_though_the_line_that_says_whose_it_was_is_
         await writer.write([Interaction("bob", "i1", 0.0, {"mail": "bob@example.org"})])
         await deleted(writer, store, clock)
         if not known:
-            writer.learner.recommender._users.sessions.clear()
+            writer.learner.recommender.engine.users.sessions.clear()
         await writer.forget("ann")
         await until(lambda: not writer.erasures.pending)
         left = {name for name in names(writer.learner) if "mail" in name}

@@ -37,7 +37,7 @@ class ScorerUnderTest:
             item = f"i{int(rng.random() ** 2 * ITEMS)}"
             self.recommender.learn(Event(f"u{t % USERS}", item, float(t), {"device": "phone" if t % 3 else "desk"}))
         self.recommender.remove_item("i3")
-        shared = self.recommender._shared
+        shared = self.recommender.engine.shared
         self.pairs, self.machine, self.catalogue = pairs, shared.machine, shared.catalogue
         self.clock = self.recommender.events
         self.build, self.scorer = build, build(self.machine, self.catalogue)
@@ -46,7 +46,9 @@ class ScorerUnderTest:
     def request(
         self, user: int, n: int = ITEMS, exclude_seen: bool = False, excluded: Flags = NOTHING_EXCLUDED
     ) -> EncodedRequest:
-        encoded = self.recommender.encode_request(f"u{user}", n, context={"device": "desk"}, exclude_seen=exclude_seen)
+        encoded = self.recommender.serving.encode_request(
+            f"u{user}", n, context={"device": "desk"}, exclude_seen=exclude_seen
+        )
         return encoded._replace(excluded=excluded)
 
     def defined(self, request: EncodedRequest, slot: int) -> float:

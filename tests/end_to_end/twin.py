@@ -42,7 +42,7 @@ class Twin:
                 bounds = Bounds.from_document(line["bounds"])
                 self._recommender = Recommender(Schema.from_document(line["schema"]), hyperparameters, line["seed"], bounds)
             case "schema":
-                self.recommender.extend(Schema.from_document(line["schema"]))
+                self.recommender.engine.extend(Schema.from_document(line["schema"]))
             case "fields":
                 self.recommender.add_fields(fields_by_side(line["fields"]))
             case "event":
@@ -60,7 +60,7 @@ class Twin:
                     people.discard(line["id"])
             case "values-released":
                 assert line["columns"] == self._said_by_nobody()
-                self.recommender.release_values(line["columns"])
+                self.recommender.engine.release_values(line["columns"])
             case other:
                 raise AssertionError(other)
         self._hear(line)

@@ -14,7 +14,7 @@ def matrix_factorization(**changes: object) -> Recommender:
 
 
 def vectors(recommender: Recommender, user: str, item: str) -> tuple[np.ndarray, np.ndarray]:
-    find, V = recommender._shared.encoder.vocabulary.find, recommender._shared.machine.parameters.theta.V
+    find, V = recommender.engine.shared.encoder.vocabulary.find, recommender.engine.shared.machine.parameters.theta.V
     return V[find(0, user)].astype(np.float64), V[find(1, item)].astype(np.float64)
 
 

@@ -19,7 +19,7 @@ def catalogue(n: int) -> Items:
     recommender = Recommender(Schema(), "paper")
     for item in range(n):
         recommender.put_item(f"i{item}")
-    return recommender._shared.catalogue.items
+    return recommender.engine.shared.catalogue.items
 
 
 def drawn(
@@ -78,7 +78,7 @@ def test_items_are_told_by_slot_wherever_they_lie() -> None:
         recommender.remove_item(f"i{item}")
     for item in (4, 0):
         recommender.put_item(f"i{item}")
-    items = recommender._shared.catalogue.items
+    items = recommender.engine.shared.catalogue.items
     assert items.rows.slot[: items.size].tolist() != list(range(items.size))
     found = [drawn(items, event, 4, [1, 2, 3, 29]) for event in range(300)]
     assert {positive for positive, *_ in found} == {4}
@@ -118,7 +118,7 @@ def limited(n: int) -> Recommender:
 
 
 def test_what_was_not_available_is_no_negative() -> None:
-    items = limited(30)._shared.catalogue.items
+    items = limited(30).engine.shared.catalogue.items
     always, seasonal = set(range(0, 30, 3)), set(range(2, 30, 3))
     for time, expected in ((99.0, always), (100.0, always | seasonal), (199.0, always | seasonal), (200.0, always)):
         found = [drawn(items, event, 0, [3], time=time) for event in range(200)]
@@ -130,7 +130,7 @@ def test_few_in_season_are_found_among_many_that_are_not() -> None:
     """Thirty-two tries would leave most events without any negative."""
     recommender = Recommender(Schema(), "paper")
     recommender.put_items((f"i{item}", None, Availability(hidden=item >= 5)) for item in range(1000))
-    items = recommender._shared.catalogue.items
+    items = recommender.engine.shared.catalogue.items
     found = [drawn(items, event, 0, []) for event in range(100)]
     assert sum(map(len, found)) > 0.95 * 100 * 21
     assert {slot for own in found for slot in own} == set(range(5))
@@ -142,8 +142,8 @@ def test_windows_that_hold_nothing_back_draw_the_same_as_none() -> None:
     for item in range(30):
         open_items.put_item(f"i{item}", available_until=1000.0)
     for event in range(50):
-        assert drawn(open_items._shared.catalogue.items, event, 4, [1]) == drawn(plain, event, 4, [1])
-    assert drawn(recommender._shared.catalogue.items, 1, 0, [1]) != drawn(plain, 1, 0, [1])
+        assert drawn(open_items.engine.shared.catalogue.items, event, 4, [1]) == drawn(plain, event, 4, [1])
+    assert drawn(recommender.engine.shared.catalogue.items, 1, 0, [1]) != drawn(plain, 1, 0, [1])
 
 
 def test_what_was_passed_over_comes_behind_what_is_drawn_as_long_as_it_is_live() -> None:
@@ -151,6 +151,6 @@ def test_what_was_passed_over_comes_behind_what_is_drawn_as_long_as_it_is_live()
     for item in range(30):
         recommender.put_item(f"i{item}")
     recommender.remove_item("i7")
-    items = recommender._shared.catalogue.items
+    items = recommender.engine.shared.catalogue.items
     plain = drawn(items, 3, 4, [1])
     assert drawn(items, 3, 4, [1], passed_over=(9, 7, 4, 9, 2)) == [*plain, 9, 9, 2]

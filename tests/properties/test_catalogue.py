@@ -136,7 +136,7 @@ class CatalogueMachine(RuleBasedStateMachine):
     @rule(user=st.sampled_from([*USERS, "stranger"]), item=st.sampled_from([*ITEMS, "unheard of"]), context=contexts)
     def diverge(self, user: str, item: str, context: dict) -> None:
         """A refused update leaves no trace, whatever was new about the event."""
-        theta = self.recommender._shared.machine.parameters.theta
+        theta = self.recommender.engine.shared.machine.parameters.theta
         sane = float(theta.w0[0])
         theta.w0[0] = math.inf
         before = bits(self.recommender)
@@ -201,7 +201,7 @@ class CatalogueMachine(RuleBasedStateMachine):
 
     @invariant()
     def what_is_recommended_at_any_time_is_what_is_available_then(self) -> None:
-        recommender, stream = self.recommender, self.recommender._clock.time
+        recommender, stream = self.recommender, self.recommender.engine.clock.time
         for time in (0.0, HOUR - 1, HOUR, 3 * HOUR, 4 * HOUR, 9 * HOUR, self.time, 0.0):
             listed = recommender.recommend(None, n=100, time=time, exclude_seen=False)
             assert sorted(r.item for r in listed) == self.available(time)
@@ -223,10 +223,10 @@ class CatalogueMachine(RuleBasedStateMachine):
             for n, seen, deny in ((100, False, None), (2, None, None), (100, None, ITEMS[:3]))
         ]
         encoded = [
-            self.recommender.encode_request(user, n, time=time, exclude_seen=seen, deny=deny)
+            self.recommender.serving.encode_request(user, n, time=time, exclude_seen=seen, deny=deny)
             for user, n, time, seen, deny in asked
         ]
-        together = self.recommender.recommend_batch(encoded)
+        together = self.recommender.serving.recommend_batch(encoded)
         for (user, n, time, seen, deny), found in zip(asked, together, strict=True):
             assert found == self.recommender.recommend(user, n, time=time, exclude_seen=seen, deny=deny)  # to the bit
             if deny:
@@ -236,7 +236,7 @@ class CatalogueMachine(RuleBasedStateMachine):
 
     @invariant()
     def an_encoding_that_is_kept_is_the_one_that_would_be_made(self) -> None:
-        users, asked = self.recommender._users, [*USERS, "stranger", None]
+        users, asked = self.recommender.engine.users, [*USERS, "stranger", None]
         answers = [self.recommender.recommend(user, time=self.time) for user in asked]
         states = [users[user] for user in users]
         kept = [state.encoded for state in states]

@@ -107,7 +107,7 @@ def run(recommender: Recommender, lines: list[tuple[str, int, int]], ask: bool) 
 
 
 def _diverge(recommender: Recommender, user: str) -> None:
-    intercept = recommender._shared.machine.parameters.theta.w0
+    intercept = recommender.engine.shared.machine.parameters.theta.w0
     sane, intercept[0] = float(intercept[0]), float("inf")
     before = bits(recommender)
     for item in ("i0", "i5", "never"):
@@ -135,9 +135,11 @@ def test_who_had_what_is_what_lives_say(lines: list[tuple[str, int, int]]) -> No
             twin.had.pop(user, None)
         for one in ("u0", "u1", "u2"):
             assert sorted(r.item for r in now.recommend(one, n=99)) == twin.new_to(one)
-            state = now._users.of(one)
-            assert [now._shared.catalogue.ids[slot] for slot in now._users.past(state)[1].slots().tolist()] == twin.last(one)
-    assert len(now._shared.catalogue.ids if lines else []) <= 10 + 2 * KEPT
+            state = now.engine.users.of(one)
+            assert [
+                now.engine.shared.catalogue.ids[slot] for slot in now.engine.users.past(state)[1].slots().tolist()
+            ] == twin.last(one)
+    assert len(now.engine.shared.catalogue.ids if lines else []) <= 10 + 2 * KEPT
 
 
 @given(lines=LINES)
@@ -153,7 +155,7 @@ def test_a_stream_of_items_that_come_and_go_needs_no_more_slots() -> None:
     for n in range(300):
         now.learn(Event(f"u{n % 7}", f"i{n}"))
     assert len(now.items()) <= 5
-    assert len(now._shared.catalogue.ids) <= 5 + KEPT + 1
+    assert len(now.engine.shared.catalogue.ids) <= 5 + KEPT + 1
     with tempfile.TemporaryDirectory() as folder:
         now.save(Path(folder) / "snapshot")
         again = Recommender.load(Path(folder) / "snapshot")
@@ -185,7 +187,7 @@ def test_a_damaged_table_is_refused() -> None:
 
     def damaged(**changed: Any) -> None:
         slot_table.SlotTable().restore(
-            list(now._shared.catalogue.ids),
+            list(now.engine.shared.catalogue.ids),
             changed.get("freed", document["catalogue"]["freed"]),
             changed.get("gone", arrays["catalogue.gone"]),
             changed.get("freed_at", arrays["catalogue.freed_at"]),

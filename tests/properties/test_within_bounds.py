@@ -99,7 +99,7 @@ def one_by_one(recommender: Recommender, lines: list[tuple[Any, ...]]) -> Recomm
 def many(recommender: Recommender, lines: list[tuple[Any, ...]], replay: bool, restart: bool) -> Recommender:
     for kind, piece in pieces(lines):
         if kind == "event" and replay:
-            recommender.replay(list(enumerate(piece, recommender.position + 1)))
+            recommender.engine.replay(list(enumerate(piece, recommender.position + 1)))
         elif kind == "event":
             recommender.learn(piece)
         elif kind == "user":

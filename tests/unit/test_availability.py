@@ -88,7 +88,7 @@ def test_an_item_that_is_away_has_a_score_and_a_rank_among_those_that_are_not() 
     assert recommender.rank("u1", "i1").candidates == rank.candidates - 2
     scores = np.array([recommender.predict("u1", f"i{n}") for n in range(8)])
     for item in ("i1", "i2"):
-        assert recommender.rank_by("u1", item, scores) == [recommender.rank("u1", item)]
+        assert recommender.serving.rank_by("u1", item, scores) == [recommender.rank("u1", item)]
     assert not recommender.is_available("i2")
 
 
@@ -96,11 +96,11 @@ def test_what_was_learned_stays_and_events_are_learned_while_an_item_is_away() -
     """Nothing pushes it down while it cannot be chosen: it is no negative either."""
     recommender = shop()
     recommender.put_item("i2", {"genre": "a"}, hidden=True)
-    theta, column = recommender._shared.machine.parameters.theta, recommender._shared.encoder.vocabulary.find
-    own = column(recommender._shared.encoder.id_field("item"), "i2")
+    theta, column = recommender.engine.shared.machine.parameters.theta, recommender.engine.shared.encoder.vocabulary.find
+    own = column(recommender.engine.shared.encoder.id_field("item"), "i2")
     before = theta.V[own].copy(), theta.w[own].copy()
     recommender.learn([Event("u0", f"i{n % 2}", 2000.0 + n) for n in range(50)])
-    theta = recommender._shared.machine.parameters.theta
+    theta = recommender.engine.shared.machine.parameters.theta
     assert (theta.V[own] == before[0]).all()
     assert theta.w[own] == before[1]
     recommender.learn(Event("u0", "i2", 3000.0))
@@ -112,11 +112,11 @@ def test_what_was_learned_stays_and_events_are_learned_while_an_item_is_away() -
 def test_training_leaves_out_what_was_not_available_then() -> None:
     recommender = Recommender(SCHEMA, seed=3, factors=3, negatives=4)
     recommender.put_items((f"i{n}", {}, Availability(available_from=5000.0 if n > 5 else None)) for n in range(8))
-    field = recommender._shared.encoder.id_field("item")
-    own = [recommender._shared.encoder.vocabulary.find(field, f"i{n}") for n in range(8)]
-    before = recommender._shared.machine.parameters.theta.w[own].copy()
+    field = recommender.engine.shared.encoder.id_field("item")
+    own = [recommender.engine.shared.encoder.vocabulary.find(field, f"i{n}") for n in range(8)]
+    before = recommender.engine.shared.machine.parameters.theta.w[own].copy()
     recommender.train([Event(f"u{n % 3}", f"i{n % 3}", 1000.0 + n) for n in range(30)], epochs=3)
-    moved = recommender._shared.machine.parameters.theta.w[own] != before
+    moved = recommender.engine.shared.machine.parameters.theta.w[own] != before
     assert moved.tolist() == [True] * 6 + [False] * 2
 
 
@@ -192,7 +192,7 @@ def test_what_makes_no_sense_is_refused(unchanged: Callable[..., Any], given: di
     recommender = shop()
     refused = unchanged(recommender, InvalidInput, lambda: recommender.put_item("i1", {"genre": "a"}, **given))
     with pytest.raises(InvalidInput, match=message):
-        recommender.check_item("i1", **given)
+        recommender.engine.check_item("i1", **given)
     with pytest.raises(InvalidInput, match=message.removeprefix("item 'i1': ")):
         Availability(**given)
     assert refused.startswith("item 'i1': ")
@@ -206,23 +206,23 @@ def test_items_that_are_no_pairs_are_refused(unchanged: Callable[..., Any], wron
 
 def test_a_mask_is_worked_out_once_between_two_moments_and_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     recommender, made = shop(), []
-    assert len(recommender.encode_request("u1", time=1.0).excluded) == 0  # nothing is limited, and nothing is asked
+    assert len(recommender.serving.encode_request("u1", time=1.0).excluded) == 0  # nothing is limited, and nothing is asked
     recommender.put_items([("i1", {}, Availability(2000.0, 3000.0)), ("i2", {}, Availability(hidden=True))])
     whole = WindowTable._mask
     monkeypatch.setattr(WindowTable, "_mask", lambda *given: made.append(given) or whole(*given))
-    requests = [recommender.encode_request(f"u{n}", time=2000.0 + n) for n in range(900)]
+    requests = [recommender.serving.encode_request(f"u{n}", time=2000.0 + n) for n in range(900)]
     assert len(made) == 1
     assert len({id(one.excluded) for one in requests}) == 1
     assert RequestBatch.of(requests[:50], 8).excluded.shape == (1, 8)
     for time in (1000.0, 3500.0, 2500.0, 1001.0, 3501.0):
-        recommender.encode_request("u1", time=time)
+        recommender.serving.encode_request("u1", time=time)
     assert len(made) == 3
     recommender.learn(Event("u1", "a new item", 2001.0))  # it is always available, and needs room only
-    assert len(recommender.encode_request("u1", time=2001.0).excluded) == 9
+    assert len(recommender.serving.encode_request("u1", time=2001.0).excluded) == 9
     assert "a new item" in listed(recommender, time=2001.0)
     assert len(made) == 3
     recommender.put_item("i2", {})
-    recommender.encode_request("u1", time=2001.0)
+    recommender.serving.encode_request("u1", time=2001.0)
     assert len(made) == 4
 
 
@@ -230,5 +230,5 @@ def test_requests_of_different_times_are_answered_together_as_alone() -> None:
     recommender = shop()
     recommender.put_items((f"i{n}", {}, Availability(1000.0 * n, 1000.0 * n + 1500.0)) for n in range(1, 6))
     asked = [{"time": 500.0 * n, "deny": ["i0"] if n % 3 == 0 else None} for n in range(15)]
-    together = recommender.recommend_batch([recommender.encode_request("u1", 9, **one) for one in asked])
+    together = recommender.serving.recommend_batch([recommender.serving.encode_request("u1", 9, **one) for one in asked])
     assert together == [recommender.recommend("u1", 9, **one) for one in asked]

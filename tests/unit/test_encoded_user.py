@@ -15,7 +15,7 @@ def small(schema: Schema) -> Recommender:
 
 
 def answer_encoded_anew(recommender: Recommender, user: str) -> list[Recommendation]:
-    recommender._users[user].encoded = None
+    recommender.engine.users[user].encoded = None
     return recommender.recommend(user)
 
 
@@ -24,7 +24,7 @@ def test_it_does_not_outlive_the_columns_it_is_made_of() -> None:
     for _ in range(3):
         recommender.learn(Event("u", "i1"))
     recommender.recommend("u")
-    shared = recommender._shared
+    shared = recommender.engine.shared
     released = shared.encoder.vocabulary.release(*shared.encoder.own_feature("user", "u"))
     shared.machine.parameters.release([released])
     for _ in range(3):
@@ -49,7 +49,7 @@ def test_an_update_that_diverges_leaves_none_behind() -> None:
     """Else it could be of features that were taken back, whose columns others get."""
     recommender = small(Schema(context=[LastItem()]))
     recommender.learn(Event("u", "i1"))
-    theta = recommender._shared.machine.parameters.theta
+    theta = recommender.engine.shared.machine.parameters.theta
     sane, theta.w0[0] = float(theta.w0[0]), math.inf
     with pytest.raises(Diverged):
         recommender.learn(Event("u", "i2"))
@@ -78,11 +78,11 @@ def test_it_is_kept_while_others_learn() -> None:
     for user in ("u", "v"):
         recommender.learn(Event(user, "i1"))
     recommender.recommend("u")
-    encoded = recommender._users["u"].encoded
+    encoded = recommender.engine.users["u"].encoded
     assert encoded is not None
     recommender.learn(Event("w", "i2"))
     recommender.recommend("u")
-    assert recommender._users["u"].encoded is encoded
+    assert recommender.engine.users["u"].encoded is encoded
     recommender.learn(Event("u", "i2"))
     recommender.recommend("u")
-    assert recommender._users["u"].encoded is not encoded
+    assert recommender.engine.users["u"].encoded is not encoded

@@ -46,7 +46,7 @@ def test_many_features_are_explained_by_field(pairs: str) -> None:
     recommender = learned(pairs)
     asked = {"tags": TAGS, "words": WORDS, "device": "phone"}
     for item in ("i0", "i5"):
-        addends = recommender.addends("ann", item, context=asked)
+        addends = recommender.serving.addends("ann", item, context=asked)
         explanation = recommender.explain("ann", item, context=asked)
         assert explanation.score == recommender.predict("ann", item, context=asked) == addends.score
         assert len(explanation.terms) < 100
@@ -66,7 +66,7 @@ def test_many_features_are_explained_by_field(pairs: str) -> None:
 @pytest.mark.parametrize("most", [1, 2, 7])
 def test_what_is_not_listed_is_one_term_that_keeps_the_sum(tags: int, most: int) -> None:
     recommender = learned("j>i")
-    addends = recommender.addends("ann", "i1", context={"tags": TAGS[:tags]})
+    addends = recommender.serving.addends("ann", "i1", context={"tags": TAGS[:tags]})
     whole, some = explained(addends).terms, explained(addends, most).terms
     assert len(some) == most < len(whole)
     assert some[:-1] == whole[: most - 1]
@@ -100,8 +100,8 @@ def test_a_request_of_thousands_of_features_makes_no_matrix_of_their_pairs(monke
 def test_too_many_features_in_one_call_are_refused_with_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_EXPLAINED", 300)
     recommender = learned("across")
-    request = recommender.encode_request("ann", 3, context={"tags": TAGS}, exclude_seen=False)
-    (one,) = recommender.addends_batch(request, [Recommendation("i1", 0.5)])
+    request = recommender.serving.encode_request("ann", 3, context={"tags": TAGS}, exclude_seen=False)
+    (one,) = recommender.serving.addends_batch(request, [Recommendation("i1", 0.5)])
     assert one.score == 0.5
     with pytest.raises(InvalidInput, match=r"more than 300 features together, got .*; explain fewer"):
-        recommender.addends_batch(request, [Recommendation(f"i{n}", 0.5) for n in range(9)])
+        recommender.serving.addends_batch(request, [Recommendation(f"i{n}", 0.5) for n in range(9)])

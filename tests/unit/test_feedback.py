@@ -174,7 +174,7 @@ def test_a_dislike_makes_nothing_popular_and_is_no_history() -> None:
     assert arrays["catalogue.choices"].sum() == 0
     assert arrays["catalogue.unchosen"].all()
     assert arrays["catalogue.partners"].sum() == 0
-    assert recommender.has_past("bob")
+    assert recommender.engine.has_past("bob")
     assert document["events"] == 5
 
 
@@ -201,9 +201,9 @@ def test_a_snapshot_goes_on_with_the_same_bits(tmp_path: Path) -> None:
 
 def test_kinds_and_weights_may_be_declared_later() -> None:
     recommender = shop(())
-    recommender.extend(Schema(item=[Id(), Category("brand")], feedback=SHOP))
+    recommender.engine.extend(Schema(item=[Id(), Category("brand")], feedback=SHOP))
     recommender.learn(Event("ann", "i1", kind="view"))
-    recommender.extend(Schema(item=[Id(), Category("brand")], feedback=[Feedback("view", 0.5)]))
+    recommender.engine.extend(Schema(item=[Id(), Category("brand")], feedback=[Feedback("view", 0.5)]))
     assert recommender.schema.effect_of("view").weight == 0.5
 
 
@@ -219,7 +219,7 @@ def test_an_undeclared_kind_is_refused_with_nothing_changed(how: str, unchanged:
         "many": lambda: recommender.learn([good, bad]),
         "observe": lambda: recommender.observe(bad),
         "train": lambda: recommender.train([good, bad]),
-        "replay": lambda: recommender.replay([(1, good), (2, bad)]),
+        "replay": lambda: recommender.engine.replay([(1, good), (2, bad)]),
     }
     said = unchanged(recommender, InvalidInput, actions[how])
     assert said.startswith("kind must be one that the schema declares (view, cart, purchase, dislike), got 'click'")

@@ -184,7 +184,7 @@ def test_where_items_have_to_be_put_an_unknown_one_is_refused(unchanged: Callabl
         lambda: recommender.learn([Event("ann", "i1"), bad]),
         lambda: recommender.observe(bad),
         lambda: recommender.train([bad]),
-        lambda: recommender.replay([(9, bad)]),
+        lambda: recommender.engine.replay([(9, bad)]),
     ):
         said = unchanged(recommender, InvalidInput, action)
         assert said == "item must be one that was put, got 'i2'; put it first, or set open_items"

@@ -25,10 +25,10 @@ def features(schema: Schema) -> set[tuple[str, str, float]]:
     recommender = Recommender(schema, factors=2)
     recommender.put_items([("a", {"genre": ["x", "y"]}), ("b", {"genre": ["y", "z"]})])
     recommender.learn([Event("u", "a"), Event("u", "b")])
-    users = recommender._users
+    users = recommender.engine.users
     recent, _ = users.past(users["u"])
-    fields = recommender._shared.encoder.vocabulary.fields
-    named = recommender._shared.encoder.history.features(recent, recommender._shared.catalogue.ids)
+    fields = recommender.engine.shared.encoder.vocabulary.fields
+    named = recommender.engine.shared.encoder.history.features(recent, recommender.engine.shared.catalogue.ids)
     return {(fields[field].removeprefix("context."), value, round(weight, 4)) for field, value, weight in named}
 
 

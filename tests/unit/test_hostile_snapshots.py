@@ -274,7 +274,7 @@ own = Recommender(Schema(user=[Id()], item=[Id()]), factors=4, bounds=Bounds(mem
 own.put_items((f"i{n}", {}) for n in range(5000))
 own.learn(Event("u", "i7"))
 pages = int(open("/proc/self/statm").read().split()[0])
-print(pages * resource.getpagesize() < 3 * 2**30, len(own._shared.machine.parameters.rows.V) < 20_000)
+print(pages * resource.getpagesize() < 3 * 2**30, len(own.engine.shared.machine.parameters.rows.V) < 20_000)
 """
 
 

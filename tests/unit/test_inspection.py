@@ -64,7 +64,7 @@ def test_what_has_no_vector_is_near_nothing() -> None:
 
 def test_the_nearest_have_the_largest_cosine() -> None:
     recommender = learned()
-    vocabulary, V = recommender._shared.encoder.vocabulary, recommender._shared.machine.parameters.theta.V
+    vocabulary, V = recommender.engine.shared.encoder.vocabulary, recommender.engine.shared.machine.parameters.theta.V
     vectors = {}
     for column in range(len(vocabulary)):
         if (owner := vocabulary.owner_or_none(column)) is not None:
@@ -107,7 +107,7 @@ def test_a_column_with_another_owner_is_not_compared() -> None:
 
 def test_penalties_are_told_per_field_where_they_are_kept_per_field() -> None:
     adaptive = learned().inspection.penalties()
-    assert set(adaptive) == set(learned()._shared.encoder.vocabulary.fields)
+    assert set(adaptive) == set(learned().engine.shared.encoder.vocabulary.fields)
     assert all(value > 0 for value in adaptive.values())
     assert learned(regularization="fixed").inspection.penalties() == {}
     assert set(Recommender(Schema(), factors=0, negatives=3).inspection.penalties()) >= {"user.id", "item.id"}

@@ -46,7 +46,7 @@ def test_a_new_item_is_known_by_its_attributes(shop: Recommender) -> None:
 
 
 def test_vectors_are_those_of_the_scan(shop: Recommender) -> None:
-    vectors, shared = item_vectors(shop._shared), shop._shared
+    vectors, shared = item_vectors(shop.engine.shared), shop.engine.shared
     theta, items = shared.machine.parameters.theta, shared.catalogue.items
     for position in range(0, items.size, 7):
         own = np.zeros(8)
@@ -74,7 +74,7 @@ def test_without_vectors_and_neighbours_there_is_still_a_list() -> None:
 @pytest.mark.parametrize("item", ["i2", "i7", "i55"])
 def test_how_alike_items_are_is_what_the_definition_says(shop: Recommender, item: str) -> None:
     """s cosine of choices + (1 − s) cosine of vectors, with s = n / (n + 10) for an item that was chosen n times."""
-    catalogue, vectors = shop._shared.catalogue, item_vectors(shop._shared).astype(np.float64)
+    catalogue, vectors = shop.engine.shared.catalogue, item_vectors(shop.engine.shared).astype(np.float64)
     items, slot = catalogue.items, catalogue.slot(item)
     choices, rows = items.choices, items.neighbours
     entries = range(rows.start[slot], rows.start[slot] + rows.length[slot])
@@ -225,12 +225,14 @@ def test_what_is_pinned_counts_towards_a_cap(shop: Recommender) -> None:
 
 
 def test_diversity_makes_a_list_more_different_and_worse(shop: Recommender) -> None:
-    vectors = item_vectors(shop._shared)
+    vectors = item_vectors(shop.engine.shared)
     vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
     def alike(diversity: float) -> tuple[float, float]:
         listed = shop.recommend("u3", 8, rules=Rules(diversity=diversity))
-        own = vectors[[shop._shared.catalogue.items.position[shop._shared.catalogue.slot(one.item)] for one in listed]]
+        own = vectors[
+            [shop.engine.shared.catalogue.items.position[shop.engine.shared.catalogue.slot(one.item)] for one in listed]
+        ]
         return float((own @ own.T).mean()), sum(one.score for one in listed)
 
     assert [one.item for one in shop.recommend("u3", 8, rules=Rules(diversity=1e-9))] == by_rank(shop, "u3")[:8]
@@ -244,7 +246,7 @@ def test_diversity_makes_a_list_more_different_and_worse(shop: Recommender) -> N
 def test_diversity_is_the_trade_off_that_the_definition_says(shop: Recommender, diversity: float, most: int | None) -> None:
     """Maximal marginal relevance, one by one, of all that may be recommended: there are fewer than a hundred."""
     ranking = shop.recommend("u3", 100)
-    shared, vectors = shop._shared, item_vectors(shop._shared).astype(np.float64)
+    shared, vectors = shop.engine.shared, item_vectors(shop.engine.shared).astype(np.float64)
     position = shared.catalogue.items.position
     own = {one.item: vectors[position[shared.catalogue.slot(one.item)]] for one in ranking}
     lowest, highest = ranking[-1].score, ranking[0].score
@@ -332,11 +334,11 @@ def test_a_history_counts_as_the_past_of_one_who_chose_it(shop: Recommender) -> 
     for item in ("i4", "i8", "i4", "i10"):
         again.observe(Event("visitor", item))
     # An id that was only observed has a column with a vector of its own, so it is another than nobody's.
-    user = again._users["visitor"]
-    encoded = again.encode_request(None, 5, history=[item for item in history if item != "nothing"])
-    assert encoded.history.recent.tolist() == again._users.history(user).recent.tolist()
-    assert encoded.history.seen.tolist() == again._users.history(user).seen.tolist()
-    assert encoded.history.times.tolist() == again._users.history(user).times.tolist()
+    user = again.engine.users["visitor"]
+    encoded = again.serving.encode_request(None, 5, history=[item for item in history if item != "nothing"])
+    assert encoded.history.recent.tolist() == again.engine.users.history(user).recent.tolist()
+    assert encoded.history.seen.tolist() == again.engine.users.history(user).seen.tolist()
+    assert encoded.history.times.tolist() == again.engine.users.history(user).times.tolist()
 
 
 def test_a_history_leads_to_its_taste_and_changes_nothing(shop: Recommender) -> None:

@@ -52,7 +52,7 @@ def test_any_iterable_will_do_and_none_is_nothing() -> None:
     recommender.learn([])
     recommender.put_items({})
     recommender.put_users(())
-    recommender.replay([])
+    recommender.engine.replay([])
     assert bits(recommender) == before
     recommender.learn(event for event in stream)
     other = small()
@@ -87,7 +87,7 @@ def test_an_update_that_diverges_late_takes_all_of_them_back(unchanged, fails_at
     stream = events(500, start=1)
     poison = Event("poisoned", stream[fails_at].item, 1.0)
     recommender.put_user("poisoned")
-    vocabulary, theta = recommender._shared.encoder.vocabulary, recommender._shared.machine.parameters.theta
+    vocabulary, theta = recommender.engine.shared.encoder.vocabulary, recommender.engine.shared.machine.parameters.theta
     column = vocabulary.find(vocabulary.field("user.id"), "poisoned")
     theta.w[column] = math.inf
     many = [*stream[:fails_at], poison, *stream[fails_at:]]
@@ -106,7 +106,7 @@ def test_a_replayed_event_that_diverges_is_observed_as_when_it_came() -> None:
     stream[120:120] = [Event("poisoned", "brand new", 1.0, {"device": "pad"}), Event("poisoned", "i3", 2.0)]
     for recommender in (one_by_one, replayed):
         recommender.put_user("poisoned")
-        vocabulary, theta = recommender._shared.encoder.vocabulary, recommender._shared.machine.parameters.theta
+        vocabulary, theta = recommender.engine.shared.encoder.vocabulary, recommender.engine.shared.machine.parameters.theta
         theta.w[vocabulary.find(vocabulary.field("user.id"), "poisoned")] = math.inf
     diverged = 0
     for position, event in enumerate(stream, 1):
@@ -190,7 +190,7 @@ def test_a_log_is_replayed_in_its_order_and_every_line_once(positions: list, unc
     recommender = Recommender(Schema(), seed=1, factors=2)
     recommender.learn(Event("u", "a"), position=5)
     lines = [(position, Event("u", item)) for position, item in zip(positions, "bc", strict=True)]
-    said = unchanged(recommender, InvalidInput, lambda: recommender.replay(lines))
+    said = unchanged(recommender, InvalidInput, lambda: recommender.engine.replay(lines))
     assert said.startswith("position must be a whole number beyond ")
-    recommender.replay([(6, Event("u", "b")), (9, Event("u", "c"))])
+    recommender.engine.replay([(6, Event("u", "b")), (9, Event("u", "c"))])
     assert recommender.position == 9

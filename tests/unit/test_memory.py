@@ -62,7 +62,7 @@ def test_every_part_is_the_sum_of_what_its_things_cost() -> None:
     recommender.learn([Event(f"u{n % 10}", f"i{n % 7}") for n in range(100)])
     recommender.put_item("gone")
     recommender.remove_item("gone")
-    memory, pairs = recommender.memory, recommender._shared.catalogue.pairs()
+    memory, pairs = recommender.memory, recommender.engine.shared.catalogue.pairs()
     assert pairs > 7
     assert memory.parts["neighbours"] == pairs * costs.NEIGHBOUR
     assert memory.parts["history"] == 10 * 5 * costs.SEEN
@@ -270,7 +270,7 @@ gc.collect()
 before, used = resident_bytes(), recommender.memory.used
 for first in range(2000, 40_000, 100):
     items = [f"an item of which nobody will ask again {n}" for n in range(first, first + 100)]
-    recommender.replay(list(enumerate([Event("u", item) for item in items], recommender.position + 1)))
+    recommender.engine.replay(list(enumerate([Event("u", item) for item in items], recommender.position + 1)))
 gc.collect()
 print(resident_bytes() - before, recommender.memory.used - used, recommender.memory.gone["items evicted"])
 """
@@ -300,7 +300,7 @@ gc.collect()
 before, used = resident_bytes(), recommender.memory.used
 for first in range(300, 40_000, 100):
     recommender.put_users((f"user {n}", {"country": f"c{n}"}) for n in range(first, first + 100))
-    recommender.replay(list(enumerate(stream(first, 100), recommender.position + 1)))
+    recommender.engine.replay(list(enumerate(stream(first, 100), recommender.position + 1)))
     recommender.recommend(f"user {first}")
 gc.collect()
 print(resident_bytes() - before, recommender.memory.used - used, recommender.memory.gone["users evicted"])
@@ -330,7 +330,7 @@ recommender.learn(stream(0, 2000))
 gc.collect()
 before, used = resident_bytes(), recommender.memory.used
 for first in range(2000, 30_000, 1000):
-    recommender.replay(list(enumerate(stream(first, first + 1000), recommender.position + 1)))
+    recommender.engine.replay(list(enumerate(stream(first, first + 1000), recommender.position + 1)))
 for n in range(2000, 12_000):
     recommender.recommend(f"user {n:09d}", 3)
 gc.collect()
@@ -397,7 +397,7 @@ def test_what_is_unheld_goes_the_same_way_one_by_one_and_after_a_restart() -> No
             events = [Event(f"u{n}", f"i{n}", context={"device": f"d{n}"}) for n in range(first, first + 100, 3)]
             if many:
                 recommender.put_items(items)
-                recommender.replay(list(enumerate(events, recommender.position + 1)))
+                recommender.engine.replay(list(enumerate(events, recommender.position + 1)))
             else:
                 for item, attributes in items:
                     recommender.put_item(item, attributes)

@@ -199,7 +199,7 @@ def listener(**options: object) -> Recommender:
 
 
 def value_of(recommender: Recommender, user: str, item: str, field: str) -> float:
-    shared, users = recommender._shared, recommender._users
+    shared, users = recommender.engine.shared, recommender.engine.users
     x = shared.catalogue.features(shared.catalogue.slot(item), recommender.events, users.history(users[user]))
     column = shared.encoder.vocabulary.find(shared.encoder.vocabulary.fields.index(field), "")
     return float(x.value[x.column == column].sum())
@@ -229,20 +229,20 @@ def test_a_removed_item_leaves_no_trace_among_neighbours() -> None:
     recommender.remove_item("i1")  # the last item of c
     recommender.learn(Event("c", "i2"))
     recommender.put_item("i1")
-    assert state(recommender._shared.catalogue.items.neighbours, 30)["partners"].sum() == 0
+    assert state(recommender.engine.shared.catalogue.items.neighbours, 30)["partners"].sum() == 0
 
 
 def test_observing_remembers_and_learns_nothing() -> None:
     recommender = listener()
     for n in range(20):
         recommender.learn(Event("u", f"i{n % 5}"))
-    before = recommender._shared.machine.parameters.theta
+    before = recommender.engine.shared.machine.parameters.theta
     weights, factors = before.w.copy(), before.V.copy()
     follows = value_of(recommender, "u", "i1", "item.follows")
     recommender.observe(Event("u", "i0"))
     recommender.observe(Event("u", "i1"))
     recommender.observe(Event("u", "i0"))
-    theta = recommender._shared.machine.parameters.theta
+    theta = recommender.engine.shared.machine.parameters.theta
     np.testing.assert_array_equal(theta.w[: len(weights)], weights)
     np.testing.assert_array_equal(theta.V[: len(factors)], factors)
     assert recommender.events == 23
@@ -294,7 +294,7 @@ def test_where_only_the_last_item_matters_only_it_gets_neighbours(close: Follows
     recommender = Recommender(Schema(item=[Id(), close]), seed=1, factors=2, negatives=2)
     for item in ["i0", "i1", "i2", "i3"]:
         recommender.learn(Event("u", item))
-    rows = state(recommender._shared.catalogue.items.neighbours, 4)
+    rows = state(recommender.engine.shared.catalogue.items.neighbours, 4)
     assert [sorted(own.tolist()) for own in np.split(rows["partner"], np.cumsum(rows["partners"])[:-1])] == [
         [1],
         [0, 2],
@@ -308,7 +308,7 @@ def test_repeats_count_once_in_a_window() -> None:
     recommender = listener()
     for item in ["i1", "i1", "i1", "i2"]:
         recommender.learn(Event("u", item))
-    rows = state(recommender._shared.catalogue.items.neighbours, 3)
+    rows = state(recommender.engine.shared.catalogue.items.neighbours, 3)
     pairs = dict(
         zip(zip(np.repeat(range(3), rows["partners"]), rows["partner"], strict=True), rows["together"], strict=True)
     )

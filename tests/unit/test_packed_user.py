@@ -130,7 +130,7 @@ def test_what_is_undone_is_undone_for_those_who_were_packed_meanwhile(monkeypatc
     recommender = Recommender(SCHEMA, seed=3, factors=4, negatives=5)
     for n in range(30):
         recommender.learn(Event(f"u{n % 7}", f"i{n}", 1e6 * n))
-    users = recommender._users
+    users = recommender.engine.users
     before = bits(recommender)
     undo = users.checkpoint([f"u{n}" for n in range(10)])
     for n in range(10):

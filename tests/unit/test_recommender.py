@@ -236,9 +236,9 @@ def test_who_had_an_item_still_had_it_when_it_comes_back() -> None:
 
 
 def own_vector(recommender: Recommender, field: str, value: str) -> np.ndarray:
-    vocabulary = recommender._shared.encoder.vocabulary
+    vocabulary = recommender.engine.shared.encoder.vocabulary
     column = vocabulary.find(vocabulary.fields.index(field), value)
-    theta = recommender._shared.machine.parameters.theta
+    theta = recommender.engine.shared.machine.parameters.theta
     return np.concatenate([[theta.w[column]], theta.V[column]])
 
 
@@ -249,11 +249,11 @@ def test_a_forgotten_user_is_a_stranger() -> None:
     assert "u1" not in recommender.users()
     assert recommender.recommend("u1", 12) == recommender.recommend("stranger", 12) == stranger
     assert "u1" not in repr(recommender.state()[0])
-    np.testing.assert_array_equal(recommender._shared.machine.parameters.theta.V[released_column(recommender)], 0)
+    np.testing.assert_array_equal(recommender.engine.shared.machine.parameters.theta.V[released_column(recommender)], 0)
 
 
 def released_column(recommender: Recommender) -> int:
-    return recommender._shared.encoder.vocabulary._gaps[0]
+    return recommender.engine.shared.encoder.vocabulary._gaps[0]
 
 
 def test_seen_items_are_excluded_by_default_and_on_request() -> None:
@@ -297,14 +297,14 @@ def test_filters() -> None:
 
 def test_a_new_context_field_is_admitted_in_mid_stream() -> None:
     recommender = filled()
-    parameters = recommender._shared.machine.parameters.columns
+    parameters = recommender.engine.shared.machine.parameters.columns
     before = recommender.recommend("u1", context={"weather": "sunny"})
     assert before == recommender.recommend("u1")  # nobody has heard of weather yet
     for n in range(200):
         weather = ["sunny", "rainy"][n % 2]
         recommender.learn(Event(f"u{n % 6}", ["i1", "i2"][n % 2], 1e6, {"weather": weather, "tags": ["x", "y"]}))
     assert [field.name for field in recommender.schema.context][-2:] == ["weather", "tags"]
-    assert recommender._shared.machine.parameters.columns >= parameters + 4
+    assert recommender.engine.shared.machine.parameters.columns >= parameters + 4
     both = ["i1", "i2"]  # others may never have been negatives: the users had them
     sunny, rainy = (recommender.recommend("u7", 1, context={"weather": w}, allow=both)[0].item for w in ("sunny", "rainy"))
     assert (sunny, rainy) == ("i1", "i2")
@@ -326,7 +326,7 @@ def test_history_is_strictly_before_the_event() -> None:
 
     def history(user: str) -> dict[str, float]:
         x = recommender._request(user, None, None, None, None).x
-        owners = [recommender._shared.encoder.vocabulary.owner(column) for column in x.column]
+        owners = [recommender.engine.shared.encoder.vocabulary.owner(column) for column in x.column]
         return {f"{field}={value}": float(weight) for (field, value), weight in zip(owners, x.value, strict=True)}
 
     recommender.learn(Event("u", "a", 0.0))
@@ -442,7 +442,7 @@ def test_positive_only_learns_without_negatives(loss: str) -> None:
     for event in stream(50):
         recommender.learn(Event(event.user, event.item))
     assert recommender.events == 50
-    assert recommender._shared.machine.parameters.theta.w0[0] > 0
+    assert recommender.engine.shared.machine.parameters.theta.w0[0] > 0
 
 
 def test_a_user_who_had_everything_has_nothing_to_contrast() -> None:
@@ -461,7 +461,7 @@ def test_every_history_of_items_has_its_own_length() -> None:
         for n in range(items):
             recommender.learn(Event(user, f"i{n}"))
     x = recommender._request("u1", None, None, None, None).x
-    owners = [recommender._shared.encoder.vocabulary.owner(column) for column in x.column]
+    owners = [recommender.engine.shared.encoder.vocabulary.owner(column) for column in x.column]
     shown = [(field, value, pytest.approx(weight)) for (field, value), weight in zip(owners, x.value, strict=True)]
     two, four = 1 / math.sqrt(2), 1 / math.sqrt(4)
     assert [own for own in shown if own[0] == "context.two"] == [("context.two", f"i{n}", two) for n in (6, 7)]
@@ -511,9 +511,9 @@ def test_an_item_with_other_attributes_has_nothing_left_of_those_before() -> Non
 def test_who_was_put_and_never_chose_has_no_past() -> None:
     recommender = Recommender(Schema(), factors=2)
     recommender.put_user("u")
-    assert (recommender.has_user("u"), recommender.has_past("u")) == (True, False)
-    assert (recommender.has_user("stranger"), recommender.has_past("stranger")) == (False, False)
+    assert (recommender.has_user("u"), recommender.engine.has_past("u")) == (True, False)
+    assert (recommender.has_user("stranger"), recommender.engine.has_past("stranger")) == (False, False)
     recommender.observe(Event("u", "i"))
-    assert recommender.has_past("u")
+    assert recommender.engine.has_past("u")
     recommender.forget_user("u")
-    assert not recommender.has_past("u")
+    assert not recommender.engine.has_past("u")

@@ -105,7 +105,9 @@ def test_columns_follow_the_live_items_under_churn() -> None:
         for item in ids[1:]:
             recommender.remove_item(item)
     assert len(recommender.items()) == 20
-    assert recommender._shared.machine.parameters.columns < 20 + 20 + 200 + 20  # items, seasons, those of one season; some
+    assert (
+        recommender.engine.shared.machine.parameters.columns < 20 + 20 + 200 + 20
+    )  # items, seasons, those of one season; some
 
 
 def test_many_feature_names_are_no_burden() -> None:

@@ -51,7 +51,9 @@ def test_alone_in_a_batch_and_filtered_the_bits_are_the_same(recommender: Recomm
     denied = [f"i{n}" for n in range(0, ITEMS, 3)]
     filters = [{}, {"deny": denied}, {"where": {"brand": "b5"}}, {"allow": denied[:40]}, {"where": {"genre": ["g1", "g9"]}}]
     requests = [(user, n, own) for user in users for n in (1, 10, ITEMS) for own in filters]
-    batch = recommender.recommend_batch([recommender.encode_request(user, n, **own) for user, n, own in requests])
+    batch = recommender.serving.recommend_batch(
+        [recommender.serving.encode_request(user, n, **own) for user, n, own in requests]
+    )
     for (user, n, own), answer in zip(requests, batch, strict=True):
         assert answer == recommender.recommend(user, n, **own)
         assert all(everything[user][item] == score for item, score in answer)
@@ -62,10 +64,10 @@ def test_alone_in_a_batch_and_filtered_the_bits_are_the_same(recommender: Recomm
 def test_a_batch_too_large_for_its_tables_is_answered_in_pieces(
     recommender: Recommender, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    requests = [recommender.encode_request(f"u{n % 13}", 5) for n in range(30)]
-    whole = recommender.recommend_batch(requests)
+    requests = [recommender.serving.encode_request(f"u{n % 13}", 5) for n in range(30)]
+    whole = recommender.serving.recommend_batch(requests)
     monkeypatch.setattr("coldstream.scoring.scorer._MOST_SUMS", 4 * ITEMS)
-    assert recommender.recommend_batch(requests) == whole
+    assert recommender.serving.recommend_batch(requests) == whole
     assert _MOST_SUMS > 4 * ITEMS
 
 
@@ -115,13 +117,13 @@ def test_removed_items_are_gone_and_the_rest_are_as_before_whatever_the_order() 
     gone = set(rng.choice(ITEMS, 700, replace=False).tolist())
     for n in gone:
         recommender.remove_item(f"i{n}")
-        assert recommender._shared.catalogue._order.out_of_order <= 64 + ITEMS // 8 + 1
+        assert recommender.engine.shared.catalogue._order.out_of_order <= 64 + ITEMS // 8 + 1
     after = dict(recommender.recommend("u3", ITEMS))
     assert set(after) == {f"i{n}" for n in range(ITEMS) if n not in gone}
     # What came together with removed items counts no longer, so scores may differ where that was a feature.
     strangers = dict(recommender.recommend(None, ITEMS))
     assert set(strangers) == set(after)
-    order = recommender._shared.catalogue.items
+    order = recommender.engine.shared.catalogue.items
     live = order.rows.slot[: order.size]
     assert (order.position[live] == np.arange(order.size)).all()
     for item in ("i0", "i1", "i2"):
@@ -135,7 +137,7 @@ def test_removed_items_are_gone_and_the_rest_are_as_before_whatever_the_order() 
 def test_learning_costs_the_same_rows_however_many_share_a_feature() -> None:
     """Nothing is kept in step with Θ: an event touches its own rows and those of its negatives, and no other."""
     recommender = shop("across")
-    rows = recommender._shared.machine.parameters.rows
+    rows = recommender.engine.shared.machine.parameters.rows
     before = rows.V.copy()
     recommender.learn(Event("u1", "i5", 1e6, {"device": "phone"}))
     moved = np.flatnonzero((before != rows.V).any(axis=1))

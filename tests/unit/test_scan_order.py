@@ -102,7 +102,7 @@ def test_who_is_removed_after_a_sort_is_recommended_no_more(monkeypatch: pytest.
     recommender = Recommender(Schema(item=[Id()]), seed=1, factors=4)
     items = [f"i{n}" for n in range(40)]
     recommender.put_items([(item, {}) for item in items])
-    left, sorts, changes = list(items), 0, recommender._shared.catalogue._order
+    left, sorts, changes = list(items), 0, recommender.engine.shared.catalogue._order
     for item in items[:36:2] + items[1:30:2]:
         before = changes.out_of_order
         recommender.remove_item(item)
@@ -121,8 +121,8 @@ def test_items_that_tie_come_in_the_order_of_registration_wherever_they_stand() 
     for item in names[:BLOCK]:
         recommender.remove_item(item)
     left = names[BLOCK:]
-    position = recommender._shared.catalogue._order.position
-    slots = [recommender.place(item).number for item in left]
+    position = recommender.engine.shared.catalogue._order.position
+    slots = [recommender.engine.place(item).number for item in left]
     assert position[slots[0]] > position[slots[-1]]
     for n in (1, 2, 5, 50, BLOCK, len(left)):
         assert [r.item for r in recommender.recommend("u", n)] == left[:n]

@@ -25,11 +25,11 @@ def test_what_a_session_did_is_the_users() -> None:
         recommender.learn(Event(user, item, 99.0))
     recommender.merge_user("visit", "ann")
     assert not recommender.has_user("visit")
-    assert recommender.sessions("ann") == ("visit",)
+    assert recommender.engine.sessions("ann") == ("visit",)
     assert recommender.user("ann") == {"country": "NL"}
     assert not {"i1", "i2", "i3"} & {one.item for one in recommender.recommend("ann", 20)}
-    state = recommender._users["ann"]
-    ids = recommender._shared.catalogue.ids
+    state = recommender.engine.users["ann"]
+    ids = recommender.engine.shared.catalogue.ids
     assert [ids[slot] for slot in state.recent.items][-2:] == ["i2", "i1"]
     had = {ids[slot]: often for slot, often in zip(state.seen.slots().tolist(), state.seen.times().tolist(), strict=True)}
     assert had == {"i3": 1, "i2": 1, "i1": 2}
@@ -44,12 +44,12 @@ def test_a_user_who_was_never_there_takes_over_everything() -> None:
         other.observe(Event("ann", item, 50.0))
     one.merge_user("visit", "ann")
     assert one.user("ann") == {"country": "NL"}
-    ours, theirs = one._users["ann"], other._users["ann"]
+    ours, theirs = one.engine.users["ann"], other.engine.users["ann"]
     assert ours.recent == theirs.recent
     assert ours.seen.slots().tolist() == theirs.seen.slots().tolist()
     assert ours.seen.times().tolist() == theirs.seen.times().tolist()
-    assert one._users.seen == other._users.seen
-    assert one._users.weight == other._users.weight
+    assert one.engine.users.seen == other.engine.users.seen
+    assert one.engine.users.weight == other.engine.users.weight
 
 
 def test_nothing_that_was_learned_of_the_sessions_id_is_left() -> None:
@@ -69,13 +69,13 @@ def test_merged_users_survive_a_snapshot_and_may_be_merged_again() -> None:
     recommender.merge_user("s2", "ann")
     recommender.merge_user("s3", "ann")
     again = Recommender.from_state(*recommender.state())
-    assert again.sessions("ann") == ("s1", "s2", "s3") == recommender.sessions("ann")
+    assert again.sessions("ann") == ("s1", "s2", "s3") == recommender.engine.sessions("ann")
     ours, theirs = recommender.state()[1], again.state()[1]
     assert all(np.array_equal(ours[name], theirs[name], True) for name in ours)
-    again.forget_session("s2")
-    assert (again.has_session("s2"), again.sessions("ann")) == (False, ("s1", "s3"))
+    again.engine.forget_session("s2")
+    assert (again.engine.has_session("s2"), again.sessions("ann")) == (False, ("s1", "s3"))
     again.forget_user("ann")
-    assert not again.has_session("s1")
+    assert not again.engine.has_session("s1")
     assert "users.sessions" not in again.state()[1]
 
 
@@ -85,8 +85,8 @@ def test_what_is_remembered_stays_within_bounds() -> None:
         recommender.learn(Event("visit", f"i{n}"))
         recommender.learn(Event("ann", f"i{n + 5}"))
     recommender.merge_user("visit", "ann")
-    assert len(recommender._users["ann"].seen) == 3
-    assert "visit" not in recommender._users.use
+    assert len(recommender.engine.users["ann"].seen) == 3
+    assert "visit" not in recommender.engine.users.use
 
 
 def test_who_is_not_known_or_is_the_same_cannot_be_merged(unchanged: Callable[..., str]) -> None:
@@ -94,4 +94,4 @@ def test_who_is_not_known_or_is_the_same_cannot_be_merged(unchanged: Callable[..
     assert "there is nothing to merge" in unchanged(recommender, UnknownId, lambda: recommender.merge_user("nobody", "u1"))
     assert "must be another" in unchanged(recommender, InvalidInput, lambda: recommender.merge_user("u1", "u1"))
     with pytest.raises(InvalidInput, match="user id must not be empty"):
-        recommender.check_merge("u1", "")
+        recommender.engine.check_merge("u1", "")

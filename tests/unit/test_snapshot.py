@@ -70,8 +70,8 @@ def test_a_number_that_no_item_has_had_is_saved_without_a_column(tmp_path: Path)
 def test_a_state_is_a_copy_and_a_view_is_not() -> None:
     """A snapshot is written from a view: with a copy of all parameters it would take as much memory again."""
     recommender = filled("default")
-    (document, arrays), (viewed_document, viewed) = recommender.state(), recommender.view()
-    parameters, rows = recommender._shared.machine.parameters.view(), recommender._shared.machine.parameters.rows
+    (document, arrays), (viewed_document, viewed) = recommender.state(), recommender.engine.view()
+    parameters, rows = recommender.engine.shared.machine.parameters.view(), recommender.engine.shared.machine.parameters.rows
     assert document == viewed_document
     assert arrays.keys() == viewed.keys()
     assert all(np.array_equal(arrays[name], viewed[name]) for name in arrays)

@@ -64,7 +64,7 @@ def test_training_on_nothing_changes_nothing() -> None:
 def test_the_papers_lambda_adapts_in_the_stream_only() -> None:
     recommender = Recommender(Schema(), "paper", factors=4)
     recommender.train([Event(f"u{n % 3}", f"i{n % 4}") for n in range(30)], epochs=2)
-    state = recommender._shared.machine.parameters.optimizer
+    state = recommender.engine.shared.machine.parameters.optimizer
     assert state.lambda_w[0] == 8
     assert (state.lambda_V == 16).all()
     recommender.learn(Event("u1", "i1"))

@@ -79,7 +79,7 @@ def test_a_removed_item_is_no_newcomer_any_more() -> None:
         recommender.put_item(item)
 
     def unchosen() -> float:
-        return float(recommender._shared.catalogue.items.trends.unchosen_total[0])
+        return float(recommender.engine.shared.catalogue.items.trends.unchosen_total[0])
 
     assert unchosen() == 3
     recommender.learn(Event("u", "a"))
@@ -136,7 +136,7 @@ def test_training_sees_trends_as_they_were_before_each_event(monkeypatch: pytest
             recommender.learn(event)
     monkeypatch.setattr("coldstream.engine.training.shuffled", lambda key, n: np.arange(n, dtype=np.int32))
     batch.train(events[10:], epochs=1)
-    one_by_one._shared._draw_key = key_of(2, "training")
+    one_by_one.engine.shared._draw_key = key_of(2, "training")
     for event in events[10:]:
         one_by_one.learn(event)
     ours, theirs = batch.state(), one_by_one.state()

@@ -71,7 +71,7 @@ def full_of(memory: str, new: int) -> tuple[Recommender, Callable[[], list[int]]
     recommender.put_item("i")
 
     def sizes() -> list[int]:
-        users, shared = recommender._users, recommender._shared
+        users, shared = recommender.engine.users, recommender.engine.shared
         assert users.use is not None
         field = shared.encoder.vocabulary.field("context.campaign")
         assert field is not None
@@ -82,7 +82,7 @@ def full_of(memory: str, new: int) -> tuple[Recommender, Callable[[], list[int]]
         while sum(recommender.memory.gone.values()) < most:
             n = recommender.position
             events = [(n + k, (n + k) // new) for k in range(1, 101)]
-            recommender.replay([(t, Event(f"u{own}", "i", context={"campaign": f"c{own}"})) for t, own in events])
+            recommender.engine.replay([(t, Event(f"u{own}", "i", context={"campaign": f"c{own}"})) for t, own in events])
 
     return recommender, sizes, went
 

@@ -129,7 +129,7 @@ def test_who_counts_much_before_bounds_change_counts_much_after_it() -> None:
     recommender.learn([Event(f"u{n}", f"i{n % 3}", context={"place": f"p{n}"}) for n in range(30)])
     recommender.change_bounds(Bounds(users=10, items=10, half_life=10.0))
     recommender.learn([Event(f"v{n}", f"j{n % 15}", context={"place": f"q{n}"}) for n in range(30)])
-    vocabulary, use = recommender._shared.encoder.vocabulary, recommender._users.use
+    vocabulary, use = recommender.engine.shared.encoder.vocabulary, recommender.engine.users.use
     assert vocabulary.find_named([("context.place", "home", 1.0)]) != [None]
     assert use is not None
     assert use.half_life == 10.0

@@ -153,12 +153,12 @@ class Learner:
         """Take over what was learned, let go what has to go, and go on with so many learners."""
         if self.team is not None:
             self.team.merge(self.recommender)
-        gone = self.recommender.let_go()
+        gone = self.recommender.engine.let_go()
         if self.team is not None and any(gone):
             self.team.send([(self.position, Evicted(tuple(gone.users), tuple(gone.items), tuple(gone.values)))])
         if learners != self.learners:
             self.dismiss()
-            self.recommender.follow_learners(learners)
+            self.recommender.engine.follow_learners(learners)
         self.learners, self.unmerged, self.is_waited_for = learners, 0, False
         self._merged.set()
 
@@ -192,15 +192,15 @@ class Learner:
     def learn_all(self, lines: list[tuple[int, Interaction]]) -> None:
         recommender, new_users, came = self.recommender, [], set[str]()
         for _, interaction in lines:
-            new_users.append(interaction.user not in came and not recommender.has_past(interaction.user))
+            new_users.append(interaction.user not in came and not recommender.engine.has_past(interaction.user))
             came.add(interaction.user)
         try:
             events = [(position, interaction.event()) for position, interaction in lines]
             if self.team is None:
-                places = recommender.replay(events)
+                places = recommender.engine.replay(events)
             else:
                 self.unmerged += len(events)
-                places = recommender.replay_observed(events)
+                places = recommender.engine.replay_observed(events)
         except InvalidInput:  # one of them is a line that should not be there; alone, each is taken as far as it can be
             for position, interaction in lines:
                 self.learn(position, interaction, None)
@@ -210,7 +210,7 @@ class Learner:
 
     def learn(self, position: int, interaction: Interaction, ranks: list[Rank] | None) -> None:
         recommender, event = self.recommender, interaction.event()
-        new_user = not recommender.has_past(interaction.user)
+        new_user = not recommender.engine.has_past(interaction.user)
         try:
             if self.team is None:
                 recommender.learn(event, position=position)
@@ -229,14 +229,14 @@ class Learner:
                 recommender.put_item(event.item)
             recommender.learn(event, position=position)
         counted = bool(recommender.schema.effect_of(event.kind).trends)
-        self.evaluation.note(new_user, recommender.place(interaction.item), ranks, counted)
+        self.evaluation.note(new_user, recommender.engine.place(interaction.item), ranks, counted)
 
     # What survives
 
     def view(self) -> State:
         """Everything, to be read at once: it holds until anything changes."""
         assert not self.unmerged, "what others have learned is known here"
-        document, arrays = self.recommender.view()
+        document, arrays = self.recommender.engine.view()
         evaluated, evaluated_arrays = self.evaluation.state()
         own = {"position": self.position, "declared": self.declared.document(), EVALUATION: evaluated, CURVES: self.curves()}
         if self.line is not None:
@@ -257,7 +257,7 @@ class Learner:
             learner = cls(Schema.from_document(own["declared"]), recommender, evaluation, int(own["position"]))
             curves, learner.rule = str(own.get(CURVES, "")), int(own.get(RULE, 1))
             learner.learners = int(own.get(LEARNERS, 1))
-            recommender.follow_learners(learner.learners)
+            recommender.engine.follow_learners(learner.learners)
             learner.line = KnownLine(*map(int, own[LINE])) if LINE in own else None
         except NOT_WHAT_IT_SHOULD_BE as error:
             message = f"snapshot {saved.number} was not taken by a service ({error!r}); use an older one"

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from coldstream.engine.exchange import Changes
 from coldstream.errors import ColdstreamError
-from coldstream.exchange import Changes
 from coldstream.runtime.lines import Lines
 from coldstream.runtime.partition import Partition, Preceding, Tested
 from coldstream.snapshots.increments import State

@@ -82,13 +82,13 @@ class LiveEvaluation:
         """
         if not recommender.has_item(event.item) or not recommender.schema.effect_of(event.kind).is_target:
             return None
-        arrival = recommender.arrivals_by_place()
+        arrival = recommender.engine.arrivals_by_place()
         self._grow(len(arrival))
         ranks = [recommender.rank(event.user, event.item, context=event.context, time=event.time)]
         same = self._arrival[: len(arrival)] == arrival
         popularity = np.where(same, self._popularity.scores(_NOTHING), 0.0)
         recent = np.where(same, self._recent.scores(_NOTHING), NEVER)
-        return ranks + recommender.rank_by(event.user, event.item, popularity, recent, time=event.time)
+        return ranks + recommender.serving.rank_by(event.user, event.item, popularity, recent, time=event.time)
 
     def note(self, new_user: bool, place: Place, ranks: list[Rank] | None, counted: bool = True) -> None:
         """An event was learned: the shadows learn it too, where it counts as a choice, and the window moves on."""

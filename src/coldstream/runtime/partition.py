@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from coldstream.bounds.bounds import Bounds
+from coldstream.engine.exchange import Changes, owner
 from coldstream.engine.learning import Elsewhere
 from coldstream.errors import Diverged, Interrupted
 from coldstream.events.event import Event
-from coldstream.exchange import Changes, owner
 from coldstream.recommender import Recommender
 from coldstream.runtime.lines import Lines
 from coldstream.runtime.partitioning import own_bounds, part_of
@@ -61,8 +61,8 @@ class Partition:
 
     def __init__(self, state: State, learner: int, learners: int) -> None:
         self.recommender = Recommender.from_state(*part_of(state, learner, learners))
-        self.recommender.follow_learners(learners)
-        self.exchange = self.recommender.exchange(learner, learners)
+        self.recommender.engine.follow_learners(learners)
+        self.exchange = self.recommender.engine.exchange(learner, learners)
         self.number = 0
         """Of the last batch that was taken."""
         self.learned = 0
@@ -121,7 +121,7 @@ class Partition:
             started = perf_counter_ns()
             best = recommender.recommend(line.user, top, context=context, time=time)
             recommend_ns = perf_counter_ns() - started
-            recommended.update(recommender.place(one.item).number for one in best)
+            recommended.update(recommender.engine.place(one.item).number for one in best)
             rank = recommender.rank(line.user, line.item, context=context, time=time)
             started = perf_counter_ns()
             self._learn_one(position, line)
@@ -148,7 +148,7 @@ class Partition:
     def _replay(self, events: list[tuple[int, Event | Elsewhere]]) -> None:
         if events:
             self.learned += sum(isinstance(line, Event) for _, line in events)
-            self.recommender.replay_own(events, self._slots)
+            self.recommender.engine.replay_own(events, self._slots)
             self.exchange.follow_releases()
             events.clear()
 
@@ -159,14 +159,14 @@ class Partition:
             self.recommender.learn(event, position=position)
         except Diverged:
             self.recommender.observe(event, position=position)
-        self._slots.append(self.recommender.place(event.item).number)
+        self._slots.append(self.recommender.engine.place(event.item).number)
 
     def _apply(self, record: Record) -> None:
         match record:
             case UserPut() if not self.exchange.is_own(record.id):
                 pass  # the user belongs to another learner
             case BoundsChanged() if self.exchange.learners > 1:
-                self.recommender.follow_bounds(own_bounds(Bounds.from_document(record.bounds)))
+                self.recommender.engine.follow_bounds(own_bounds(Bounds.from_document(record.bounds)))
             case _:
                 record.change(self.recommender)
 
@@ -182,4 +182,4 @@ class Partition:
 
     def merge(self, changes: Sequence[Changes]) -> int:
         """Take up what all have changed; how many rows that were."""
-        return self.recommender.merge(self.exchange, changes)
+        return self.recommender.engine.merge(self.exchange, changes)

@@ -152,7 +152,7 @@ class BoundsChanged(Record, frozen=True, tag="bounds"):
     bounds: dict[str, Any]
 
     def change(self, recommender: "Recommender") -> None:
-        recommender.follow_bounds(Bounds.from_document(self.bounds))
+        recommender.engine.follow_bounds(Bounds.from_document(self.bounds))
 
 
 @record_kind
@@ -196,7 +196,7 @@ class SchemaExtended(Record, frozen=True, tag="schema"):
         self.change(learner.recommender)
 
     def change(self, recommender: "Recommender") -> None:
-        recommender.extend(Schema.from_document(self.schema))
+        recommender.engine.extend(Schema.from_document(self.schema))
 
 
 @record_kind
@@ -208,7 +208,7 @@ class FieldsAdded(Record, frozen=True, tag="fields"):
     checked_alone: ClassVar[bool] = True  # what a field may be depends on all fields before, those of events included
 
     def check(self, batch: "Batch") -> None:
-        batch.recommender.check_fields(fields_by_side(self.fields))
+        batch.recommender.engine.check_fields(fields_by_side(self.fields))
 
     def change(self, recommender: "Recommender") -> None:
         recommender.add_fields(fields_by_side(self.fields))
@@ -235,7 +235,9 @@ class ItemPut(Record, frozen=True, tag="item", omit_defaults=True):
 
     def check(self, batch: "Batch") -> None:
         first, end = self.available_from, self.available_until
-        batch.recommender.check_item(self.id, self.attributes, available_from=first, available_until=end, hidden=self.hidden)
+        batch.recommender.engine.check_item(
+            self.id, self.attributes, available_from=first, available_until=end, hidden=self.hidden
+        )
         batch.items.add(self.id)
 
     def change(self, recommender: "Recommender") -> None:
@@ -278,7 +280,7 @@ class UserPut(Record, frozen=True, tag="user"):
         return self.id
 
     def check(self, batch: "Batch") -> None:
-        batch.recommender.check_user(self.id, self.attributes)
+        batch.recommender.engine.check_user(self.id, self.attributes)
 
     def change(self, recommender: "Recommender") -> None:
         self.change_all(recommender, [self])
@@ -304,7 +306,7 @@ class UserMerged(Record, frozen=True, tag="user-merged"):
         return self.into
 
     def check(self, batch: "Batch") -> None:
-        batch.recommender.check_merge(self.id, self.into)
+        batch.recommender.engine.check_merge(self.id, self.into)
 
     def meet_team(self, learner: "Learner") -> None:
         """Gather what learners know: a past moves from one of them to another."""
@@ -332,7 +334,7 @@ class UserForgotten(Record, frozen=True, tag="user-forgotten", omit_defaults=Tru
         return self.id
 
     def check(self, batch: "Batch") -> None:
-        known = batch.recommender.has_user(self.id) or batch.recommender.has_session(self.id)
+        known = batch.recommender.has_user(self.id) or batch.recommender.engine.has_session(self.id)
         known = known or self.id in batch.in_log or batch.recommender.memory.has_lost_users
         if not known or not batch.remove(self):
             raise UnknownId(f"user {self.id!r} is not known; there is nothing to forget")
@@ -340,8 +342,8 @@ class UserForgotten(Record, frozen=True, tag="user-forgotten", omit_defaults=Tru
     def change(self, recommender: "Recommender") -> None:
         if recommender.has_user(self.id):  # not if the user was evicted; the log may have lines all the same
             recommender.forget_user(self.id)
-        recommender.forget_session(self.id)
-        recommender.release_values(self.columns)
+        recommender.engine.forget_session(self.id)
+        recommender.engine.release_values(self.columns)
 
     def for_team(self, front: "Recommender") -> list[Record]:
         if not self.columns:
@@ -359,10 +361,10 @@ class ValuesReleased(Record, frozen=True, tag="values-released"):
     checked_alone: ClassVar[bool] = True  # which values belong to no other person depends on every line before
 
     def change(self, recommender: "Recommender") -> None:
-        recommender.release_values(self.columns)
+        recommender.engine.release_values(self.columns)
 
     def for_team(self, front: "Recommender") -> list[Record]:
-        return [FeaturesReleased(tuple(front.names_of(self.columns)))]
+        return [FeaturesReleased(tuple(front.engine.names_of(self.columns)))]
 
 
 # Events
@@ -421,7 +423,7 @@ class FeaturesReleased(Record, frozen=True, tag="features-released"):
     names: tuple[tuple[str, str], ...]
 
     def change(self, recommender: "Recommender") -> None:
-        recommender.release_named(self.names)
+        recommender.engine.release_named(self.names)
 
 
 class Evicted(Record, frozen=True, tag="evicted"):
@@ -435,7 +437,7 @@ class Evicted(Record, frozen=True, tag="evicted"):
     def change(self, recommender: "Recommender") -> None:
         for item in self.items:
             recommender.remove_item(item)
-        recommender.release_named(self.names)  # some of them were those items' alone
+        recommender.engine.release_named(self.names)  # some of them were those items' alone
         for user in filter(recommender.has_user, self.users):
             recommender.forget_user(user)
 

@@ -221,8 +221,8 @@ def check_requested(requested: RequestedModel, learner: Learner) -> None:
         _require_same("", {"seed": recommender.seed}, {"seed": requested.seed})
     if requested.schema is not None and requested.schema != learner.declared:
         _refuse_removed(learner.declared, requested.schema)
-        recommender.check_extension(requested.schema)
-    recommender.check_bounds(_wanted_bounds(requested, recommender))
+        recommender.engine.check_extension(requested.schema)
+    recommender.engine.check_bounds(_wanted_bounds(requested, recommender))
 
 
 def take_up(store: Store, requested: RequestedModel, learner: Learner) -> None:
@@ -243,7 +243,7 @@ def take_up(store: Store, requested: RequestedModel, learner: Learner) -> None:
         log.info("the bounds were changed", extra={"position": learner.position})
         if gone:
             log.warning("what did not fit into the new bounds had to go", extra={"gone": dict(gone)})
-    recommender.check_learners(requested.learners)
+    recommender.engine.check_learners(requested.learners)
     if requested.learners != learner.learners:
         _write(store, learner, Merged(requested.learners))
         log.info("others learn from here on", extra={"position": learner.position, "learners": learner.learners})

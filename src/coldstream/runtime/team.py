@@ -32,7 +32,7 @@ class Team:
     def merge(self, front: Recommender) -> None:
         """Let `front` know what they have learned of all lines so far. Raises `LearnersLost` where some do not answer."""
         self._flush()
-        front.adopt(self._learners.merge_for_front()())
+        front.engine.adopt(self._learners.merge_for_front()())
 
     def close(self) -> None:
         """Let them go."""

@@ -23,7 +23,7 @@ def warm_up(schema: Schema, hyperparameters: Hyperparameters) -> None:
     recommender, event = _begun(schema, hyperparameters), Event("user", "item 1", 0.0)
     recommender.learn(event)
     recommender.observe(event)
-    recommender.replay([(recommender.position + 1, event)])
+    recommender.engine.replay([(recommender.position + 1, event)])
     _read(recommender)
     Recommender.from_state(*recommender.state())
     recommender.remove_item("item 0")
@@ -43,8 +43,8 @@ def warm_merging(schema: Schema, hyperparameters: Hyperparameters) -> None:
     events = [Interaction(f"user {number}", f"item {number % 3}", 0.0) for number in range(8)]
     learners.take(Lines.of(enumerate(events, front.position + 1)))
     learners.learn(len(events))
-    front.replay_observed([(position, event.event()) for position, event in enumerate(events, front.position + 1)])
-    front.adopt(learners.merge_for_front()())
+    front.engine.replay_observed([(position, event.event()) for position, event in enumerate(events, front.position + 1)])
+    front.engine.adopt(learners.merge_for_front()())
 
 
 def _begun(schema: Schema, hyperparameters: Hyperparameters) -> Recommender:
@@ -60,7 +60,7 @@ def _read(recommender: Recommender) -> None:
     evaluation = LiveEvaluation(1, 1)
     for number in range(3):
         event = Event("user", f"item {number}", 0.0)
-        evaluation.note(not number, recommender.place(event.item), evaluation.test(recommender, event))
+        evaluation.note(not number, recommender.engine.place(event.item), evaluation.test(recommender, event))
     recommender.recommend("user", time=0.0)
     recommender.similar("item 0", time=0.0)
     recommender.explain("user", "item 0", time=0.0)

@@ -107,7 +107,7 @@ def features(learner: Learner) -> set[str]:
 
 def vector(recommender: Recommender, country: str) -> list[float]:
     (column,) = recommender.inspection.columns_of("user", {"country": country})
-    return recommender._shared.machine.parameters.theta.V[column].tolist()
+    return recommender.engine.shared.machine.parameters.theta.V[column].tolist()
 
 
 def everything_in(folder: Path) -> bytes:

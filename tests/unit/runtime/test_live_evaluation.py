@@ -32,9 +32,9 @@ def fresh(repeats: bool) -> Recommender:
 def lived(recommender: Recommender, evaluation: LiveEvaluation, events: list[Event]) -> None:
     for event in events:
         ranks = evaluation.test(recommender, event)
-        new = not recommender.has_past(event.user)
+        new = not recommender.engine.has_past(event.user)
         recommender.learn(event)
-        evaluation.note(new, recommender.place(event.item), ranks)
+        evaluation.note(new, recommender.engine.place(event.item), ranks)
 
 
 @pytest.mark.parametrize("repeats", [True, False])
@@ -77,7 +77,7 @@ def test_what_is_not_tested_is_no_failure_and_is_told() -> None:
     for n, event in enumerate(stream()[:40]):
         ranks = evaluation.test(recommender, event) if n % 4 == 0 else None
         recommender.learn(event)
-        evaluation.note(False, recommender.place(event.item), ranks)
+        evaluation.note(False, recommender.engine.place(event.item), ranks)
     live = evaluation.metrics()
     assert (live.events, live.tested, live.sampled) == (40, 10, 0.25)
     assert live.methods["coldstream"].mpr is not None
@@ -169,11 +169,11 @@ def test_what_is_no_choice_is_nobodys_first_and_makes_nothing_popular() -> None:
     recommender, evaluation = fresh(True), LiveEvaluation(top=2, window=4)
     recommender.put_item("seen")
     for counted in (False, False, True, True):
-        evaluation.note(False, recommender.place("seen"), None, counted)
+        evaluation.note(False, recommender.engine.place("seen"), None, counted)
     assert evaluation.metrics().new_items == 0.25
-    assert evaluation.choices(recommender.place("seen")) == 2
+    assert evaluation.choices(recommender.engine.place("seen")) == 2
     together = LiveEvaluation(top=2, window=4)
-    together.note_unranked([False] * 4, [recommender.place("seen")] * 4, [False, False, True, True])
+    together.note_unranked([False] * 4, [recommender.engine.place("seen")] * 4, [False, False, True, True])
     assert {n: a.tobytes() for n, a in together.state()[1].items()} == {
         n: a.tobytes() for n, a in evaluation.state()[1].items()
     }

@@ -5,8 +5,8 @@ import pytest
 from several import SCHEMA, lines, recommender
 
 from coldstream import Category, Recommender, Schema
+from coldstream.engine.exchange import owner
 from coldstream.errors import Interrupted, InvalidInput
-from coldstream.exchange import owner
 from coldstream.runtime.learners import LocalLearners
 from coldstream.runtime.lines import Lines, batches
 from coldstream.runtime.records import Interaction, ItemPut, ItemRemoved, UserPut
@@ -50,7 +50,7 @@ def learned(log, count: int, every: int = 20, batch: int = 60) -> LocalLearners:
 
 def shared_rows(one: Recommender) -> dict[tuple[str, str], bytes]:
     """What a recommender has of all features but users' ids, by name."""
-    shared = one._shared
+    shared = one.engine.shared
     vocabulary, rows = shared.encoder.vocabulary, shared.machine.parameters.rows
     owners = ((column, vocabulary.owner_or_none(column)) for column in range(len(vocabulary)))
     return {
@@ -120,7 +120,7 @@ def test_what_one_learner_alone_has_touched_arrives_as_it_is() -> None:
     given = [one.changes() for one in learners.partitions]
     before = [shared_rows(one.recommender) for one in learners.partitions]
     names = [
-        {one.recommender._shared.encoder.vocabulary.owner(column) for column in own.column.tolist()}
+        {one.recommender.engine.shared.encoder.vocabulary.owner(column) for column in own.column.tolist()}
         for one, own in zip(learners.partitions, given, strict=True)
     ]
     for one in reversed(learners.partitions):
@@ -168,9 +168,9 @@ def test_whoever_does_not_learn_can_take_over_what_was_learned() -> None:
             case ItemPut():
                 front.put_item(record.id, record.attributes)
             case Interaction():
-                front.replay_observed([(position, record.event())])
+                front.engine.replay_observed([(position, record.event())])
     before = front.state()[1]["model.V"].copy()
-    front.adopt(learners.merge_for_front()())
+    front.engine.adopt(learners.merge_for_front()())
     assert (front.state()[1]["model.V"] != before).any()
     for partition in learners.partitions:
         other = partition.recommender

@@ -194,7 +194,7 @@ def test_whoever_has_lines_can_be_forgotten_although_nobody_knows_them(
     async def work(writer: Writer) -> None:
         await writer.write([ItemPut("i1", {}), *(visit(f"visit-{n}") for n in range(1, 5))])
         await writer.write([UserMerged("visit-4", "ann")])
-        writer.learner.recommender._users.sessions.clear()
+        writer.learner.recommender.engine.users.sessions.clear()
         purge = store.purge_in_steps
         store.purge_in_steps = lambda users, base: purge({"ann": users["ann"]}, base)  # type: ignore[method-assign]
         await writer.forget("ann")

@@ -12,8 +12,8 @@ from msgspec import structs
 from several import SCHEMA, lines, recommender
 
 from coldstream import Bounds, Categories, Category, Feedback, Id, Recommender, Schema
+from coldstream.engine.exchange import owner
 from coldstream.errors import StoreUnavailable
-from coldstream.exchange import owner
 from coldstream.runtime.learner import Learner
 from coldstream.runtime.learners import LocalLearners
 from coldstream.runtime.live_evaluation import LiveEvaluation
@@ -122,7 +122,7 @@ def test_a_session_is_folded_into_a_user_of_another_learner() -> None:
     own = front.team._learners.partitions[owner("u2", 3)].recommender  # type: ignore[attr-defined]
     for one in (front.recommender, own):  # pasts are those of a single process, wherever they are kept
         assert {item.item for item in one.recommend("u2", 50)} == {item.item for item in single.recommend("u2", 50)}
-        assert one._users.of("u2").recent == single._users.of("u2").recent
+        assert one.engine.users.of("u2").recent == single.engine.users.of("u2").recent
 
 
 @pytest.mark.parametrize("learners", [1, 3])
@@ -176,13 +176,13 @@ def test_whoever_begins_again_after_things_went_comes_to_the_same_bits(learners:
     first.apply_all(log[:middle])
     again = learner(first.recommender.state())
     again.learners = learners
-    again.recommender.follow_learners(learners)
+    again.recommender.engine.follow_learners(learners)
     again.apply_all(log[middle:])
     assert bits(again.recommender) == bits(undisturbed.recommender)
-    orders = [undisturbed.recommender._shared.catalogue.live().tolist()]
+    orders = [undisturbed.recommender.engine.shared.catalogue.live().tolist()]
     assert undisturbed.team is not None
     for partition in undisturbed.team._learners.partitions:  # type: ignore[attr-defined]
-        orders.append(partition.recommender._shared.catalogue.live().tolist())
+        orders.append(partition.recommender.engine.shared.catalogue.live().tolist())
     assert all(order == orders[0] for order in orders)
     assert orders[0] != sorted(orders[0])
 
@@ -210,7 +210,7 @@ def bounded(bounds: Bounds, schema: Schema, hire: Callable[[State, int], LocalLe
 
 def known(one: Recommender) -> set[tuple[str, str]]:
     """All features that have a column."""
-    vocabulary = one._shared.encoder.vocabulary
+    vocabulary = one.engine.shared.encoder.vocabulary
     return {owner for column in range(len(vocabulary)) if (owner := vocabulary.owner_or_none(column)) is not None}
 
 
@@ -264,7 +264,7 @@ def test_whoever_begins_again_within_bounds_comes_to_the_same_bits(bounds: Bound
     first.apply_all(log[:middle])
     again = Learner(schema, Recommender.from_state(*first.recommender.state()), LiveEvaluation(), 0)
     again.learners = 3
-    again.recommender.follow_learners(3)
+    again.recommender.engine.follow_learners(3)
     again.apply_all(log[middle:])
     assert bits(again.recommender) == bits(undisturbed.recommender)
 
@@ -282,14 +282,14 @@ def test_what_goes_goes_everywhere() -> None:
     log = merging(lines(120), 2, 30)
     front = learner()
     front.apply_all(log)
-    vocabulary = front.recommender._shared.encoder.vocabulary
+    vocabulary = front.recommender.engine.shared.encoder.vocabulary
     device = vocabulary.find(vocabulary.field("context.device") or 0, "d1")
     assert device is not None
     leaving: list[Record] = [ItemRemoved("i2"), UserForgotten("u3"), ValuesReleased((device,)), Merged(2)]
     front.apply_all([(position, record) for position, record in enumerate(leaving, log[-1][0] + 1)])
     assert front.team is not None
     for partition in front.team._learners.partitions:  # type: ignore[attr-defined]
-        own, known = partition.recommender, partition.recommender._shared.encoder.vocabulary
+        own, known = partition.recommender, partition.recommender.engine.shared.encoder.vocabulary
         assert not own.has_item("i2")
         assert not own.has_user("u3")
         assert known.find(known.field("context.device"), "d1") is None

@@ -40,10 +40,10 @@ for spread, bounds in ((1, Bounds()), (40, Bounds()), (40, Bounds(memory="1 MiB"
         event = Event(f"u{t % 7}", f"i{t * t % 90}", 3600.0 * t if t % 5 else None, context)
         ranks = evaluation.test(recommender, event)
         recommender.learn(event)
-        evaluation.note(False, recommender.place(event.item), ranks)
+        evaluation.note(False, recommender.engine.place(event.item), ranks)
         recommender.recommend(event.user, 10, time=60.0, context=context)
         asked = [(event.user, 10, dict(context=context, time=60.0)), (None, 3, dict(exclude_seen=False, deny=["i2"]))]
-        recommender.recommend_batch([recommender.encode_request(user, n, **rest) for user, n, rest in asked])
+        recommender.serving.recommend_batch([recommender.serving.encode_request(user, n, **rest) for user, n, rest in asked])
         recommender.recommend(None, 3, allow=["i1", "i2"], deny=["i2"], where={"genre": "a"} if rich else None)
     recommender.explain("u1", "i1")
     recommender.similar("i1")
@@ -54,7 +54,7 @@ for spread, bounds in ((1, Bounds()), (40, Bounds()), (40, Bounds(memory="1 MiB"
     recommender.observe(Event("u2", "i3"))
     recommender.learn(Event("u2", "i1"))
     recommender.learn([Event("u2", "i1"), Event("u3", "i2")])
-    recommender.replay([(recommender.position + n, Event("u4", f"i{n}")) for n in range(1, 9)])
+    recommender.engine.replay([(recommender.position + n, Event("u4", f"i{n}")) for n in range(1, 9)])
     if bounds.memory is not None:
         recommender.learn([Event(f"new {n}", "i1") for n in range(1000)])
         assert recommender.memory.gone
@@ -98,8 +98,8 @@ for first in range(1, 200, 50):
     learners.learn(20)
     learners.merge()
     learners.learn(50)
-    front.replay_observed([(first + n, event.event()) for n, event in enumerate(events)])
-    front.adopt(learners.merge_for_front()())
+    front.engine.replay_observed([(first + n, event.event()) for n, event in enumerate(events)])
+    front.engine.adopt(learners.merge_for_front()())
 print(sorted(compiled() - before))
 """
 

@@ -101,7 +101,7 @@ def test_what_is_answered_is_durable_and_known(store: Faulty) -> None:
     async def work(writer: Writer) -> None:
         assert await writer.write([ItemPut("i1", {"genre": "jazz"}), UserPut("u", {"country": "NL"})]) == [2, 3]
         assert await writer.write([Interaction("u", "i1", 60.0, {}, "e1")]) == [4]
-        assert writer.learner.recommender.has_past("u")
+        assert writer.learner.recommender.engine.has_past("u")
         assert [entry.position for entry in store.read(0)] == [1, 2, 3, 4]
 
     during(store, work)
@@ -246,7 +246,7 @@ def test_a_store_that_works_again_is_noticed_without_being_asked(store: Faulty, 
             await writer.write([Interaction("a", "i")])
         while not writer.store_works:
             await asyncio.sleep(0.01)
-        assert writer.learner.recommender.has_past("a")
+        assert writer.learner.recommender.engine.has_past("a")
 
     during(store, work)
 

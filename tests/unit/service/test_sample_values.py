@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from coldstream.known import Size
+from coldstream.recommender import Size
 from coldstream.runtime.live_evaluation import LiveMetrics, MethodMetrics
 from coldstream.service.handlers import live_samples as module
 from coldstream.service.handlers.live_samples import LiveSamples

@@ -105,7 +105,7 @@ def test_a_log_with_kinds_replays_to_the_same_bits(api: Api) -> None:
     again.replay(rest)
     ours, theirs = again.recommender.state()[1], api.service.recommender.state()[1]
     assert {name: array.tobytes() for name, array in ours.items()} == {n: a.tobytes() for n, a in theirs.items()}
-    assert again.evaluation.choices(again.recommender.place("i23")) == 2
+    assert again.evaluation.choices(again.recommender.engine.place("i23")) == 2
 
 
 # Conditions

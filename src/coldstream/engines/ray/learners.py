@@ -12,9 +12,9 @@ from time import monotonic
 from types import ModuleType
 from typing import Any
 
+from coldstream.engine.exchange import Changes
 from coldstream.engines.ray.session import ONE_THREAD, about, check_nodes, check_same, node_address
 from coldstream.errors import Interrupted
-from coldstream.exchange import Changes
 from coldstream.runtime.learners import LearnersLost
 from coldstream.runtime.lines import Lines
 from coldstream.runtime.partition import Partition, Preceding, Tested

@@ -76,9 +76,9 @@ class Batch:
 
         Raises what the event would be refused for, whether the fields before it come or not.
         """
-        new = self.recommender.check_event(event, self._certain, self.items)
+        new = self.recommender.engine.check_event(event, self._certain, self.items)
         if self._possible:
-            self.recommender.check_event(event, self._possible | self._certain, self.items)
+            self.recommender.engine.check_event(event, self._possible | self._certain, self.items)
         (self._certain if certain else self._possible).update(new)
 
 

@@ -365,7 +365,7 @@ class Writer:
         """A line, behind those that forget the sessions of whom it forgets: their lines are the person's."""
         if not isinstance(record, UserForgotten):
             return [record]
-        sessions = self.learner.recommender.sessions(record.id)
+        sessions = self.learner.recommender.engine.sessions(record.id)
         return [*(UserForgotten(session, time=record.time) for session in sessions), record]
 
     async def _caught_up(self) -> bool:

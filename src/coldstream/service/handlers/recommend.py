@@ -47,7 +47,7 @@ async def recommend(service: Service, request: RecommendRequest, _: str) -> Reco
     rules = None if request.rules is None else _rules(request.rules, request.n)
 
     def encode() -> EncodedRequest:
-        return recommender.encode_request(
+        return recommender.serving.encode_request(
             request.user,
             request.n,
             context=request.context,
@@ -66,7 +66,7 @@ async def recommend(service: Service, request: RecommendRequest, _: str) -> Reco
         if rules is None:
             best = await service.batcher.recommend(recommender, encode)
         else:
-            best = recommender.recommend_ruled(encode(), rules)
+            best = recommender.serving.recommend_ruled(encode(), rules)
         items = [Recommended(item, score) for item, score in best]
         if request.describe:
             described = zip(best, _described(service, best), strict=True)
@@ -92,8 +92,8 @@ async def _explained(
         raise refused("explain", f"{message}; explain single items with /explain")
     else:
         encoded = encode()
-        best = recommender.recommend_ruled(encoded, rules)
-        addends = recommender.addends_batch(encoded, best)
+        best = recommender.serving.recommend_ruled(encoded, rules)
+        addends = recommender.serving.addends_batch(encoded, best)
     most = min(MOST_TERMS, messages.MOST_TERMS // max(1, len(best)))
     known: Sequence[dict[str, Any] | UnsetType] = [UNSET] * len(best)
     if request.describe:
@@ -175,7 +175,7 @@ async def explain(service: Service, request: ExplainRequest, _: str) -> Explanat
     await service.known_up_to(request.after)
     _check_asked(request.context, request.attributes, None)
     now, attributes = seconds(request.time), request.attributes
-    addends = service.recommender.addends(
+    addends = service.recommender.serving.addends(
         request.user, request.item, context=request.context, time=now, attributes=attributes
     )
     available = service.recommender.is_available(request.item, now)

@@ -34,7 +34,7 @@ class RequestBatcher:
     async def recommend_with_addends(self, recommender: Recommender, encode: Encode) -> tuple[Best, list[Addends]]:
         """The same, and what the scores add up from, gathered before anything else is learned."""
         found: tuple[Best, list[Addends]] = await self._asked(
-            recommender, encode, lambda request, best: (best, recommender.addends_batch(request, best))
+            recommender, encode, lambda request, best: (best, recommender.serving.addends_batch(request, best))
         )
         return found
 
@@ -59,7 +59,7 @@ class RequestBatcher:
             except Exception as error:  # whatever it is, nobody else may wait for ever because of it
                 one.answer.set_exception(error)
         try:
-            found = recommender.recommend_batch(requests)
+            found = recommender.serving.recommend_batch(requests)
         except Exception as error:
             for one in asked:
                 one.answer.set_exception(error)

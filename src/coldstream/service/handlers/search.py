@@ -21,7 +21,7 @@ def find_items(service: Service, request: search_messages.Search, _: str) -> sea
     found = recommender.inspection.items(request.search, request.limit, request.after)
     listed = [
         search_messages.ListedItem(
-            item, recommender.item(item), choices(recommender.place(item)), *availability(service, item)
+            item, recommender.item(item), choices(recommender.engine.place(item)), *availability(service, item)
         )
         for item in found.names
     ]
@@ -78,7 +78,7 @@ async def put_fields(service: Service, given: messages.NewFields, _: str) -> mes
     """Declare fields: attributes of items or users, or a context with its scaling. Those that are there already stay."""
     fields = {side: getattr(given, side) for side in SIDES if getattr(given, side)}
     before = service.recommender.schema
-    added = len(_fields(service.recommender.check_fields(fields_by_side(fields)))) - len(_fields(before))
+    added = len(_fields(service.recommender.engine.check_fields(fields_by_side(fields)))) - len(_fields(before))
     positions = await write(service, [FieldsAdded(fields)], None) if added else []
     return messages.Written(added, last(service, positions))
 

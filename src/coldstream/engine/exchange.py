@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from coldstream.engine.merging import merge_rows, merged_penalties, merged_surprise
 from coldstream.engine.shared_model import SharedModel
 from coldstream.errors import InvalidInput, shown
 from coldstream.events.clock import Clock
 from coldstream.events.event import Event
-from coldstream.merging import merge_rows, merged_penalties, merged_surprise
 from coldstream.model.keyed_random import fill_normal, keys_of
 from coldstream.support.arrays import Flags, Integers, grown
 from coldstream.support.compiled import unchecked_entry
