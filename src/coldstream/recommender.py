@@ -542,6 +542,8 @@ class Recommender:
         ----------
         user
             May be unknown, or None.
+        n
+            The length of the list.
         context
             The context of the request, by field.
         time
@@ -656,10 +658,10 @@ class Recommender:
         deny: Iterable[str] | None = None,
         where: Predicate | None = None,
     ) -> list[Recommendation]:
-        """Return the `n` items chosen most often lately, best first; the score is a count that halves every `half_life` events.
+        """Return the `n` items chosen most often lately, best first; the score is a count that halves each `half_life`.
 
-        The nearest of the half-lives that are counted is used; without one, the shortest. `time`, `allow`, `deny` and
-        `where` are those of `recommend`.
+        Half-lives are in events; the nearest of those that are counted is used, without one the shortest. `time`, `allow`,
+        `deny` and `where` are those of `recommend`.
 
         >>> from coldstream import Event, Id, Recommender, Schema
         >>> recommender = Recommender(Schema(user=[Id()], item=[Id()]))

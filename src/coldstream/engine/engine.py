@@ -1,6 +1,6 @@
 """The engine: one transaction over the model, the catalogue and the users, and the clock that all of them follow.
 
-`Recommender` is the public face of it. What the runtime and learners in other processes call, and no guide documents, is here.
+`Recommender` is its public face. The runtime and learners in other processes call what is here and in no guide.
 """
 
 import math
@@ -391,7 +391,7 @@ class Engine:
     # State
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return everything that is known as a JSON document and named arrays. Engines of equal states go on with equal bits."""
+        """Return all that is known as a JSON document and named arrays. Engines of equal states go on with equal bits."""
         document, arrays = self.view()
         return document, {name: array.copy() if name.startswith(MODEL) else array for name, array in arrays.items()}
 
