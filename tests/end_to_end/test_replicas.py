@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ import pytest
 from served import PATIENCE, POSTGRES, SCHEMA, Client, Gone, Home, Served, homes, wait_until
 from twin import check_bits
 
-from coldstream.cli.service_client import ServiceClient
+from coldstream import client as coldstream_client
 from coldstream.runtime.rule import LEARNING_RULE
 from replicas import Cluster, check_log, role_of, shopping
 
@@ -80,16 +80,14 @@ def test_all_replicas_hold_the_same_bits_and_know_what_was_acknowledged(cluster:
     assert "line 1000000000 of the log was not learned here within 2 s" in late.body["detail"]
     assert client.ask("POST", "/events", {"user": "ann"}).status == HTTPStatus.UNPROCESSABLE_ENTITY
     # Lines are passed on to the writer, and what is refused is told by its own number.
-    lines = (
-        b'{"user": "kim", "item": "m1", "event_id": "k1"}\n\n{}\n' + b'{"user": "kim", "item": "m2", "event_id": "k2"}\n' * 2
-    )
-    with closing(ServiceClient(f"http://127.0.0.1:{others[0].port}", None)) as sender:
-        status, answer = sender.send("/events", lines)
-    assert (status, answer["taken"], answer["duplicates"], answer["refused"]) == (200, 2, 1, 1)
-    assert [one["line"] for one in answer["refusals"]] == [3]
+    events = [{"user": "kim", "item": "m1", "event_id": "k1"}, {}, *[{"user": "kim", "item": "m2", "event_id": "k2"}] * 2]
+    with coldstream_client.Client(f"http://127.0.0.1:{others[0].port}", timeout=PATIENCE) as sender:
+        answer = sender.import_events(events)
+    assert (answer.taken, answer.duplicates, answer.refused) == (2, 1, 1)
+    assert [one.line for one in answer.refusals] == [2]
     # A list that one has shown is known to another, and what was taken of it to all.
-    shown = client.done("POST", "/recommend", {"user": "kim", "n": 2, "remember": True, "after": answer["position"]})
-    name, wanted = shown["recommendation_id"], {"user": "kim", "n": 2, "after": answer["position"]}
+    shown = client.done("POST", "/recommend", {"user": "kim", "n": 2, "remember": True, "after": answer.position})
+    name, wanted = shown["recommendation_id"], {"user": "kim", "n": 2, "after": answer.position}
     pages = others[1].client()
     wait_until(lambda: pages.ask("POST", "/recommend", {**wanted, "next_of": name}).status == HTTPStatus.OK)
     taken = {"user": "kim", "item": shown["items"][1]["item"], "recommendation_id": name}

@@ -30,7 +30,7 @@ COMMANDS: Mapping[str, Command] = {
     "verify": Command("service", "replay a service's log and compare it with its snapshots"),
     "backup": Command("service", "one file with all that a service holds, while it runs"),
     "restore": Command("service", "make a store from such a file"),
-    "import": Command("evaluation", "events, items and users from files into a running service", "import_files"),
+    "import": Command("client,evaluation", "events, items and users from files into a running service", "import_files"),
     "export": Command("evaluation,service", "events, items and users of a service as Parquet or JSON-lines", "export_files"),
     "ingest": Command("ingest", "events from NATS, Kafka or an outbox, each learned once"),
     "keys": Command("service", "the API keys of the service: add one, list them, remove one"),

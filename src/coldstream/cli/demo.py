@@ -13,9 +13,10 @@ from typing import IO, Any
 
 from coldstream.cli.children import Stopped, end_child, start_child, stoppable
 from coldstream.cli.numbers import whole
-from coldstream.demo.audience import Audience, HttpClient
+from coldstream.demo.audience import Audience, patient_client
 from coldstream.demo.scenarios import SCENARIOS, Scenario
 from coldstream.errors import ColdstreamError, Unavailable
+from coldstream.service.messages.core import EvaluationResponse
 
 HOST = "127.0.0.1"
 
@@ -69,19 +70,23 @@ def _watch(args: argparse.Namespace, scenario: Scenario) -> int:
 def _headless(args: argparse.Namespace, scenario: Scenario) -> int:
     with tempfile.TemporaryDirectory(prefix="coldstream-demo-") as temporary:
         evaluated = ("--evaluate-top", scenario.top, "--evaluate-window", args.events, "--evaluate-share", 1.0)
-        with _served(scenario, args.data or Path(temporary) / "data", 0, *evaluated) as (_, port):
-            client = HttpClient(HOST, port)
+        data = args.data or Path(temporary) / "data"
+        with _served(scenario, data, 0, *evaluated) as (_, port), patient_client(HOST, port) as client:
             Audience(client, args.scenario, 0.0).run(scenario.events(), args.events)
-            _show(args.scenario, client.request("GET", "/evaluation")[1])
+            _show(args.scenario, client.evaluation())
     return 0
 
 
-def _show(name: str, evaluation: dict[str, Any]) -> None:
-    print(f"{name}: {evaluation['events']:,} events, {evaluation['tested']:,} ranked before they were learned")
-    print(f"new users {evaluation['new_users']:.0%}, new items {evaluation['new_items']:.1%}\n")
-    print(f"{'method':<20}{'recall@' + str(evaluation['top']):>10}{'MPR %':>10}")
-    for method, own in evaluation["methods"].items():
-        print(f"{method.replace('_', ' '):<20}{own['recall']:>10.3f}{own['mpr']:>10.2f}")
+def _show(name: str, evaluation: EvaluationResponse) -> None:
+    print(f"{name}: {evaluation.events:,} events, {evaluation.tested:,} ranked before they were learned")
+    print(f"new users {_number(evaluation.new_users, '.0%')}, new items {_number(evaluation.new_items, '.1%')}\n")
+    print(f"{'method':<20}{'recall@' + str(evaluation.top):>10}{'MPR %':>10}")
+    for method, own in evaluation.methods.items():
+        print(f"{method.replace('_', ' '):<20}{_number(own.recall, '.3f'):>10}{_number(own.mpr, '.2f'):>10}")
+
+
+def _number(value: float | None, form: str) -> str:
+    return "–" if value is None else format(value, form)  # there is none before an event was tested
 
 
 @contextmanager

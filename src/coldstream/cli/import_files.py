@@ -1,8 +1,6 @@
 """`coldstream import`: events, items and users from files into a service, or a store. It can be stopped, and goes on."""
 
 import argparse
-import json
-import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -14,11 +12,12 @@ from typing import Any, NamedTuple, Protocol
 
 from coldstream.cli.options import add_dialect, role_of
 from coldstream.cli.refusals import Refusals
+from coldstream.cli.running_service import KEY, RunningService
 from coldstream.cli.screen import trials_bar
-from coldstream.cli.service_client import KEY, ServiceClient
-from coldstream.errors import InvalidInput, Unavailable
+from coldstream.errors import InvalidInput
 from coldstream.events.readers import AttributeRow, EventRow, read_attributes, read_events
 from coldstream.events.row_ids import row_ids
+from coldstream.service.messages.core import LinesTaken
 
 URL = "http://127.0.0.1:8000"
 TOGETHER = 5000
@@ -27,17 +26,17 @@ AVAILABILITY = ("available_from", "available_until", "hidden")
 """Columns of items that are no attributes."""
 
 
-class Client(Protocol):
-    """Whoever takes lines of JSON."""
+class Destination(Protocol):
+    """A service, or a store."""
 
     def sets(self) -> Mapping[str, Collection[str]]:
-        """By side, the fields whose values are lists; none where that is not known."""
+        """Name the fields whose values are lists, by side; none where that is not known."""
 
-    def send(self, path: str, body: bytes, /) -> tuple[int, Any]:
-        """The status and the answer to them."""
+    def take(self, role: str, records: Sequence[Mapping[str, Any]], /) -> LinesTaken:
+        """Write events, items or users, each of which is taken or refused by itself."""
 
     def close(self) -> None:
-        """Give everything back."""
+        """Release the connection or the store."""
 
 
 def add_to(commands: Any) -> None:
@@ -77,8 +76,8 @@ def _run(args: argparse.Namespace) -> int:
         raise InvalidInput("give at least one of --events, --items and --users")
     _check_place(args)
     files = _files(args, dict(map(role_of, args.column)))  # nothing is begun for files that cannot be read
-    with closing(_client(args)) as client:
-        done = [_sent(client, file) for file in _split(files, client.sets())]
+    with closing(_destination(args)) as destination:
+        done = [_sent(destination, file) for file in _split(files, destination.sets())]
     return 0 if all(done) else 1
 
 
@@ -90,12 +89,12 @@ def _check_place(args: argparse.Namespace) -> None:
         raise InvalidInput(f"--schema is for a store, got {str(args.schema)!r}; give --data DIR with it, or leave it out")
 
 
-def _client(args: argparse.Namespace) -> Client:
+def _destination(args: argparse.Namespace) -> Destination:
     if args.data is None and args.store is None:
-        return ServiceClient(args.url or URL, os.environ.get(KEY))
-    from coldstream.cli.folder_client import FolderClient  # who only sends something need not have what serves
+        return RunningService(args.url or URL)
+    from coldstream.cli.idle_store import IdleStore  # sending to a service does not need the libraries that serve
 
-    return FolderClient(args.store or f"sqlite:{args.data}", args.schema)
+    return IdleStore(args.store or f"sqlite:{args.data}", args.schema)
 
 
 class _File(NamedTuple):
@@ -159,25 +158,22 @@ def _events(path: Path, rows: Sequence[EventRow]) -> Iterator[dict[str, Any]]:
         yield own | ({} if event.kind is None else {"kind": event.kind})
 
 
-def _sent(client: Client, file: _File) -> bool:
+def _sent(destination: Destination, file: _File) -> bool:
     """Send a file line by line; whether there were rows, and all were taken."""
     if not file.rows:
         print(f"{file.path}: there are no rows in it; give a file that has some", file=sys.stderr)
         return False
     taken = duplicates = refused = done = 0
-    refusals, path = Refusals(), f"/{file.role}s"
+    refusals = Refusals()
     try:
         with trials_bar(str(file.path), len(file.rows)) as advance:
             waiting = _records(file)
-            while lines := list(islice(waiting, TOGETHER)):
-                body = b"".join(json.dumps(own).encode() + b"\n" for own in lines)
-                status, answer = client.send(path, body)
-                if status != 200:
-                    raise Unavailable(f"{path} is refused with {status}: {answer.get('detail', answer)}")
-                taken, duplicates = taken + answer["taken"], duplicates + answer["duplicates"]
-                for one in answer["refusals"]:
-                    refusals.note(file.rows[done + one["line"] - 1].number, one["detail"])
-                refused, done = refused + answer["refused"], done + len(lines)
+            while records := list(islice(waiting, TOGETHER)):
+                answer = destination.take(file.role, records)
+                taken, duplicates = taken + answer.taken, duplicates + answer.duplicates
+                for one in answer.refusals:
+                    refusals.note(file.rows[done + one.line - 1].number, one.detail)
+                refused, done = refused + answer.refused, done + len(records)
                 advance(0, done)
     finally:
         for line in refusals.told(file.path):

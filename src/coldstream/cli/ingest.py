@@ -11,6 +11,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry, start_http_server
 
 from coldstream.cli.numbers import whole
+from coldstream.cli.running_service import KEY
 from coldstream.client import AsyncClient
 from coldstream.errors import InvalidInput
 from coldstream.ingest.ingestion import DeadLetters, Ingestion
@@ -33,7 +34,7 @@ def add_to(commands: Any) -> None:
         "--to",
         default="http://127.0.0.1:8000",
         metavar="URL",
-        help="the service (http://127.0.0.1:8000); $COLDSTREAM_KEY is its key",
+        help=f"the service (http://127.0.0.1:8000); ${KEY} is its key",
     )
     parser.add_argument(
         "--dead",
@@ -67,7 +68,7 @@ async def _ingest(source: Source, args: argparse.Namespace) -> None:
     metrics = IngestMetrics(registry, source.name)
     if args.metrics_port is not None:
         _tell(registry, args.metrics_port)
-    async with AsyncClient(args.to, key=os.environ.get("COLDSTREAM_KEY")) as client:
+    async with AsyncClient(args.to, key=os.environ.get(KEY)) as client:
         ingestion = Ingestion(source, client, DeadLetters(args.dead), min(args.batch, 1000), metrics.count)
         looking = asyncio.create_task(metrics.look(source))
         try:

@@ -6,15 +6,17 @@ import sys
 from contextlib import closing
 from typing import Any
 
-from coldstream.cli.running_replica import held_by
-from coldstream.cli.service_client import KEY
+from coldstream.cli.running_service import KEY
 from coldstream.cli.store_address import add_store, store_of
-from coldstream.errors import StoreDamaged
-from coldstream.runtime.verification import Verdict, verified
+from coldstream.client import Client, Retries, ServiceError, ServiceUnavailable
+from coldstream.errors import StoreDamaged, Unavailable
+from coldstream.runtime.verification import Held, Verdict, verified
 from coldstream.storage import stores
 
 DIFFERENT = 1
 """The exit status where something is not as it should be."""
+TIMEOUT = 600.0
+"""Seconds that a replica may take to digest what it has learned."""
 
 
 def add_to(commands: Any) -> None:
@@ -37,7 +39,7 @@ def add_to(commands: Any) -> None:
 
 def _run(args: argparse.Namespace) -> int:
     with closing(stores.inspected(store_of(args))) as store:
-        replicas = [held_by(url, os.environ) for url in args.replica]
+        replicas = [_held_by(url) for url in args.replica]
         try:
             verdict = verified(store, args.recent, _tell if sys.stderr.isatty() else lambda _: None, replicas)
         except StoreDamaged as error:
@@ -45,6 +47,19 @@ def _run(args: argparse.Namespace) -> int:
             return DIFFERENT
     _show(verdict)
     return DIFFERENT if verdict.different or any(wrong for _, wrong in verdict.held) else 0
+
+
+def _held_by(url: str) -> Held:
+    """Ask a running replica for its position and its fingerprint."""
+    try:
+        with Client(url, key=os.environ.get(KEY), timeout=TIMEOUT, retries=Retries(most=3)) as client:
+            answer = client.fingerprint()
+    except ServiceError as error:
+        key = f"; set {KEY} to one with the scope admin" if error.status in (401, 403) else ""
+        raise Unavailable(f"replica {url} answers {error}{key}") from error
+    except ServiceUnavailable as error:
+        raise Unavailable(f"replica {url} cannot be asked ({error}); is it a service that is ready?") from error
+    return Held(url, answer.position, answer.fingerprint)
 
 
 def _tell(done: int) -> None:

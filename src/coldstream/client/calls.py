@@ -1,134 +1,561 @@
-"""The calls of the service as values: what is sent, and what comes back. Both clients send the same ones."""
+"""Every call of the service as a method, written once for both clients."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
-from urllib.parse import quote
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from functools import wraps
+from inspect import signature
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 from uuid import uuid4
 
+import httpx
 import msgspec
 
+from coldstream.client.answers import Found, Page, Recommendation, Recommendations
+from coldstream.client.call import LINES, Answer, Call, OnRetry, Reply, Retry, Steps
 from coldstream.client.errors import ServiceError, ServiceUnavailable
-from coldstream.client.retries import TRANSIENT
+from coldstream.client.process import after_fork
+from coldstream.client.retries import TRANSIENT, Retries
+from coldstream.errors import InvalidInput, shown
 from coldstream.service.messages import core as m
+from coldstream.service.messages import health as h
+from coldstream.service.messages import live as live_m
 from coldstream.service.messages import recommend as r
-from coldstream.service.messages.health import Health
+from coldstream.service.messages import search as s
 
-One = TypeVar("One", bound=msgspec.Struct)
+if TYPE_CHECKING:
+    from coldstream.client.async_client import AsyncClient
+    from coldstream.client.client import Client
+
+MOST_LINES = 5000
+"""Lines of JSON in one request: few enough for one time-out, many enough that the way there does not count."""
+
+Http = TypeVar("Http", httpx.Client, httpx.AsyncClient)
+AnswerOf = TypeVar("AnswerOf", covariant=True)
+Record = TypeVar("Record", m.NewEvent, m.NewItem, m.NewUser)
+Given = ParamSpec("Given")
+
+Attributes = Mapping[str, Any]
 _encode = msgspec.json.Encoder().encode
 
 
-class Call(NamedTuple):
-    """One request."""
+class Method(Protocol[Given, AnswerOf]):
+    """A method that answers at once in `Client`, and when awaited in `AsyncClient`."""
 
-    method: str
-    path: str
-    """As the table of routes has it, with {id} for an id."""
-    gives: Any
-    body: bytes | None = None
-    query: Mapping[str, str] = {}
-    name: str | None = None
-    """The id in the path."""
-    after: int | None = None
-    """A line of the log that the answer has to know."""
-    again: bool = True
-    """Whether it may be sent again when nobody knows if it was done."""
-    writes: bool = False
-
-    @property
-    def url(self) -> str:
-        """The path with the id in it."""
-        return self.path if self.name is None else self.path.replace("{id}", quote(self.name, safe=""))
-
-    @property
-    def headers(self) -> dict[str, str]:
-        """What belongs to this call."""
-        kind = {} if self.body is None else {"content-type": "application/json"}
-        return kind if self.after is None else {**kind, "coldstream-after": str(self.after)}
+    @overload
+    def __get__(self, client: "Client", owner: Any = None) -> Callable[Given, AnswerOf]: ...
+    @overload
+    def __get__(self, client: "AsyncClient", owner: Any = None) -> Callable[Given, Coroutine[Any, Any, AnswerOf]]: ...
+    @overload
+    def __get__(self, client: None, owner: Any = None) -> Callable[Concatenate[Any, Given], Any]: ...
 
 
-def recommend(request: r.RecommendRequest) -> Call:
-    """The best items for a user."""
-    return Call("POST", "/recommend", r.RecommendResponse, _checked(r.RecommendRequest, request))
+def method(steps: Callable[Concatenate[Any, Given], Steps[Answer]]) -> Method[Given, Answer]:
+    """Make a method of both clients out of the steps that it takes."""
+
+    @wraps(steps)
+    def call(client: Any, /, *given: Given.args, **named: Given.kwargs) -> Any:
+        return client._run(steps(client, *given, **named))
+
+    # `help()` should name the answer, and not the steps that lead to it.
+    answer = steps.__annotations__["return"].__args__[-1]
+    call.__signature__ = signature(steps).replace(return_annotation=answer)  # type: ignore[attr-defined]
+    return cast("Method[Given, Answer]", call)
 
 
-def explain(request: r.ExplainRequest) -> Call:
-    """Why an item has its score."""
-    return Call("POST", "/explain", r.Explanation, _checked(r.ExplainRequest, request))
+class Calls(Generic[Http]):
+    """What both clients can ask of the service. A subclass does the steps: it sends and it sleeps."""
+
+    def __init__(
+        self, connected: Callable[[], Http], retries: Retries | None, read_your_writes: bool, on_retry: OnRetry | None
+    ) -> None:
+        self._connected: Callable[[], Http] = connected
+        self._http: Http = connected()
+        self._retries = Retries() if retries is None else retries
+        self._reads_own, self._on_retry = read_your_writes, on_retry
+        self.position = 0
+        """The last line of the log that this client wrote."""
+        after_fork(self._begin)
+
+    # What is recommended
+
+    @method
+    def recommend(
+        self,
+        user: str | None = None,
+        n: int = 10,
+        *,
+        context: Attributes | None = None,
+        time: m.Time | None = None,
+        attributes: Attributes | None = None,
+        exclude_seen: bool | None = None,
+        allow: Iterable[str] | None = None,
+        deny: Iterable[str] | None = None,
+        where: Attributes | None = None,
+        explain: bool = False,
+        describe: bool = False,
+        history: Iterable[str] | None = None,
+        rules: r.RulesBody | None = None,
+        remember: bool = False,
+        next_of: str | None = None,
+        after: int | None = None,
+    ) -> Steps[Recommendations]:
+        """Recommend the best `n` items for a `user` in a `context` at a `time`.
+
+        `attributes` describe the user for this call only, `history` lists what a visitor without a user has chosen.
+        `exclude_seen`, `allow`, `deny` and `where` filter items; `rules` boost, cap, pin and diversify them. With `explain`
+        every item says why, with `describe` it has its attributes. With `remember` the answer has a `recommendation_id`,
+        which `next_page` and events need; `next_of` is such an id. The answer knows the log up to the position `after`.
+        """
+        request = r.RecommendRequest(
+            user=user,
+            n=n,
+            context=dict(context or {}),
+            time=time,
+            attributes=_own(attributes),
+            exclude_seen=exclude_seen,
+            allow=_listed(allow),
+            deny=_listed(deny),
+            where=_own(where),
+            explain=explain,
+            describe=describe,
+            history=_listed(history),
+            rules=rules,
+            remember=remember,
+            next_of=next_of,
+        )
+        return self._recommend(request, after)
+
+    def _recommend(self, request: r.RecommendRequest, after: int | None) -> Steps[Recommendations]:
+        body = _checked(r.RecommendRequest, request)
+        answer = yield from self._send(_post("/recommend", r.RecommendResponse, body, reads=True, after=after))
+        first = answer.first_position or 1
+        items = [
+            Recommendation(one.item, one.score, one.why, one.attributes, place)
+            for place, one in enumerate(answer.items, first)
+        ]
+        name = answer.recommendation_id or None
+        ended = name is None or len(items) < request.n
+        following = msgspec.structs.replace(request, next_of=name)
+        return Recommendations(items, name, more=None if ended else lambda: self._recommend(following, after))
+
+    @method
+    def explain(
+        self,
+        user: str | None,
+        item: str,
+        *,
+        context: Attributes | None = None,
+        time: m.Time | None = None,
+        attributes: Attributes | None = None,
+        after: int | None = None,
+    ) -> Steps[r.Explanation]:
+        """Explain the score of an `item` for a `user`; `context`, `time`, `attributes` and `after` as in `recommend`."""
+        request = r.ExplainRequest(item, user, dict(context or {}), time, _own(attributes))
+        body = _checked(r.ExplainRequest, request)
+        return self._send(_post("/explain", r.Explanation, body, reads=True, after=after))
+
+    @method
+    def similar(
+        self,
+        item: str,
+        n: int = 10,
+        *,
+        where: Attributes | None = None,
+        time: m.Time | None = None,
+        describe: bool = False,
+        after: int | None = None,
+    ) -> Steps[Page[r.ScoredItem]]:
+        """List the `n` items most similar to an `item`; `where`, `time`, `describe` and `after` as in `recommend`."""
+        asked = r.ListQuery(n, _as_json(where), time, describe)
+        return self._list(_get("/items/{id}/similar", r.ItemList, asked, id=item, after=after))
+
+    @method
+    def trending(
+        self,
+        n: int = 10,
+        *,
+        half_life: float | None = None,
+        where: Attributes | None = None,
+        time: m.Time | None = None,
+        describe: bool = False,
+        after: int | None = None,
+    ) -> Steps[Page[r.ScoredItem]]:
+        """List the `n` items chosen most often of late; a choice counts half after `half_life` events.
+
+        `where`, `time`, `describe` and `after` are as in `recommend`.
+        """
+        asked = r.TrendingQuery(n, half_life, _as_json(where), time, describe)
+        return self._list(_get("/trending", r.ItemList, asked, after=after))
+
+    @method
+    def newest(
+        self,
+        n: int = 10,
+        *,
+        where: Attributes | None = None,
+        time: m.Time | None = None,
+        describe: bool = False,
+        after: int | None = None,
+    ) -> Steps[Page[r.ScoredItem]]:
+        """List the `n` items that were added last; `where`, `time`, `describe` and `after` as in `recommend`."""
+        return self._list(_get("/new", r.ItemList, r.ListQuery(n, _as_json(where), time, describe), after=after))
+
+    def _list(self, call: Call[r.ItemList]) -> Steps[Page[r.ScoredItem]]:
+        return Page((yield from self._send(call)).items)
+
+    # Events, items and users
+
+    @method
+    def learn(self, events: m.NewEvent | Iterable[m.NewEvent]) -> Steps[m.Learned]:
+        """Learn `events`; each is durable and learned, once, when this returns.
+
+        They are sent a thousand at a time, and of each thousand the service takes all or none.
+        """
+        learned = duplicates = 0
+        given = [events] if isinstance(events, m.NewEvent) else events
+        for piece in _pieces(map(_named, given), m.MOST_RECORDS):
+            answer = yield from self._send(_post("/events", m.Learned, _checked(m.Events, piece), writes=True))
+            learned, duplicates = learned + answer.learned, duplicates + answer.duplicates
+        return m.Learned(learned, duplicates, self.position)
+
+    @method
+    def import_events(self, events: Iterable[m.NewEvent | Mapping[str, Any]]) -> Steps[m.LinesTaken]:
+        """Learn `events` in bulk as JSON-lines: one that is refused keeps no other out, and the answer lists it."""
+        return self._import("/events", map(_named, events))
+
+    @method
+    def put_items(self, items: Mapping[str, Attributes] | Iterable[m.NewItem]) -> Steps[m.Written]:
+        """Add `items` or replace their attributes, given as messages or as attributes by id.
+
+        They are sent a thousand at a time, and of each thousand the service takes all or none.
+        """
+        return self._put("/items", m.Items, _records(m.NewItem, items))
+
+    @method
+    def import_items(self, items: Iterable[m.NewItem | Mapping[str, Any]]) -> Steps[m.LinesTaken]:
+        """Put `items` in bulk as JSON-lines: one that is refused keeps no other out, and the answer lists it."""
+        return self._import("/items", items)
+
+    @method
+    def put_users(self, users: Mapping[str, Attributes] | Iterable[m.NewUser]) -> Steps[m.Written]:
+        """Add `users` or replace their attributes, given as messages or as attributes by id.
+
+        They are sent a thousand at a time, and of each thousand the service takes all or none.
+        """
+        return self._put("/users", m.Users, _records(m.NewUser, users))
+
+    @method
+    def import_users(self, users: Iterable[m.NewUser | Mapping[str, Any]]) -> Steps[m.LinesTaken]:
+        """Put `users` in bulk as JSON-lines: one that is refused keeps no other out, and the answer lists it."""
+        return self._import("/users", users)
+
+    @method
+    def put_item(
+        self,
+        item: str,
+        attributes: Attributes | None = None,
+        *,
+        available_from: m.Time | None = None,
+        available_until: m.Time | None = None,
+        hidden: bool = False,
+    ) -> Steps[m.Written]:
+        """Add an `item` or replace its `attributes`, and when it is available.
+
+        It is recommended from `available_from` until `available_until`, and not at all while it is `hidden`.
+        """
+        body = _checked(m.ItemBody, m.ItemBody(dict(attributes or {}), available_from, available_until, hidden))
+        return self._send(Call(method="PUT", path="/items/{id}", gives=m.Written, body=body, id=item, writes=True))
+
+    @method
+    def put_user(self, user: str, attributes: Attributes | None = None) -> Steps[m.Written]:
+        """Add a `user` or replace their `attributes`."""
+        body = _checked(m.Attributes, m.Attributes(dict(attributes or {})))
+        return self._send(Call(method="PUT", path="/users/{id}", gives=m.Written, body=body, id=user, writes=True))
+
+    @method
+    def item(self, item: str, *, after: int | None = None) -> Steps[m.DescribedItem]:
+        """Get an `item` as it was put; the answer knows the log up to the position `after`."""
+        return self._send(_get("/items/{id}", m.DescribedItem, id=item, after=after))
+
+    @method
+    def user(self, user: str, *, after: int | None = None) -> Steps[m.Described]:
+        """Get a `user` as they were put; the answer knows the log up to the position `after`."""
+        return self._send(_get("/users/{id}", m.Described, id=user, after=after))
+
+    @method
+    def remove_item(self, item: str, *, missing_ok: bool = False) -> Steps[m.Written]:
+        """Remove an `item` from the catalogue.
+
+        With `missing_ok` an unknown item is no error; the call is then sent again when its answer is lost.
+        """
+        call = Call(method="DELETE", path="/items/{id}", gives=m.Written, id=item, again=missing_ok, writes=True)
+        return self._remove(call, m.Written(0, self.position) if missing_ok else None)
+
+    @method
+    def forget_user(self, user: str, *, missing_ok: bool = False) -> Steps[m.Forgotten]:
+        """Erase a `user` and what was learned of them, for good.
+
+        With `missing_ok` an unknown user is no error; the call is then sent again when its answer is lost.
+        """
+        call = Call(method="DELETE", path="/users/{id}", gives=m.Forgotten, id=user, again=missing_ok, writes=True)
+        return self._remove(call, m.Forgotten(self.position, 0.0) if missing_ok else None)
+
+    @method
+    def merge_user(self, user: str, session: str) -> Steps[m.Written]:
+        """Merge the events of a `session` into the `user` who has logged in from it, and forget the session."""
+        body = _checked(m.MergedSession, m.MergedSession(session))
+        path = "/users/{id}/merge"
+        return self._send(Call(method="POST", path=path, gives=m.Written, body=body, id=user, again=False, writes=True))
+
+    @method
+    def put_fields(
+        self,
+        *,
+        user: Mapping[str, Attributes] | None = None,
+        item: Mapping[str, Attributes] | None = None,
+        context: Mapping[str, Attributes] | None = None,
+    ) -> Steps[m.Written]:
+        """Declare fields of a `user`, an `item` or a `context`: field → kind and options, as in a schema."""
+        sides = [{name: dict(own) for name, own in (side or {}).items()} for side in (user, item, context)]
+        body = _checked(m.NewFields, m.NewFields(*sides))
+        return self._send(Call(method="PUT", path="/schema/fields", gives=m.Written, body=body, writes=True))
+
+    def _put(self, path: str, kind: Any, records: Iterable[Any]) -> Steps[m.Written]:
+        written = 0
+        for piece in _pieces(records, m.MOST_RECORDS):
+            written += (yield from self._send(_post(path, m.Written, _checked(kind, piece), writes=True))).written
+        return m.Written(written, self.position)
+
+    def _import(self, path: str, records: Iterable[Any]) -> Steps[m.LinesTaken]:
+        lines = taken = duplicates = refused = 0
+        refusals: list[m.RefusedLine] = []
+        for piece in _pieces(records, MOST_LINES):
+            body = b"\n".join(map(_encode, piece))
+            one = yield from self._send(_post(path, m.LinesTaken, body, kind=LINES, writes=True))
+            refusals += [msgspec.structs.replace(refusal, line=lines + refusal.line) for refusal in one.refusals]
+            lines, taken = lines + one.lines, taken + one.taken
+            duplicates, refused = duplicates + one.duplicates, refused + one.refused
+        return m.LinesTaken(lines, taken, duplicates, refused, refusals, self.position)
+
+    def _remove(self, call: Call[Answer], missing: Answer | None) -> Steps[Answer]:
+        try:
+            return (yield from self._send(call))
+        except ServiceError as error:
+            if missing is None or error.status != 404:
+                raise
+            return missing
+
+    # Looking closer
+
+    @method
+    def find_items(self, search: str = "", *, limit: int = 20, after: int = 0) -> Steps[Found[s.ListedItem]]:
+        """Find items whose id or attributes contain `search`, `limit` on a page; `after` is the `next` of another page."""
+        return self._find("/items", s.FoundItems, s.Search(search, limit, after))
+
+    @method
+    def find_users(
+        self, search: str = "", *, limit: int = 20, after: int = 0, cursor: str | None = None
+    ) -> Steps[Found[str]]:
+        """Find ids of users that contain `search`, `limit` on a page.
+
+        `cursor` is that of another page, or `after` its `next`, which passes over users where others have gone meanwhile.
+        """
+        return self._find("/users", s.FoundUsers, s.UserSearch(search, limit, after, cursor))
+
+    @method
+    def find_features(
+        self, search: str = "", *, limit: int = 20, after: int = 0, field: str | None = None
+    ) -> Steps[Found[str]]:
+        """Find names of features that contain `search`, of all fields or one `field`, `limit` on a page.
+
+        `after` is the `next` of another page.
+        """
+        return self._find("/features", s.FoundFeatures, s.FeatureSearch(search, limit, after, field))
+
+    def _find(self, path: str, gives: type[Any], asked: msgspec.Struct) -> Steps[Found[Any]]:
+        page = yield from self._send(_get(path, gives, asked))
+        cursor = getattr(page, "cursor", None)
+        place = {"after": page.next or 0} if cursor is None else {"cursor": cursor}
+        following = msgspec.structs.replace(asked, **place)
+        more = None if page.next is None else lambda: self._find(path, gives, following)
+        return Found(getattr(page, path[1:]), page.total, page.next, cursor, more=more)
+
+    @method
+    def nearest(self, feature: str, n: int = 10) -> Steps[s.NearestFeatures]:
+        """List the `n` features whose vectors are nearest to that of a `feature`, such as `item.genre=jazz`."""
+        return self._send(_get("/features/nearest", s.NearestFeatures, s.NearestQuery(feature, n)))
+
+    @method
+    def changed(self, n: int = 10) -> Steps[s.ChangedFeatures]:
+        """List the `n` features whose parameters have moved farthest of late."""
+        return self._send(_get("/features/changed", s.ChangedFeatures, s.ChangedQuery(n)))
+
+    @method
+    def schema(self, *, values: int = 50) -> Steps[s.SchemaInUse]:
+        """Get the schema in use, with up to `values` values of each categorical field."""
+        page = yield from self._send(_get("/schema", s.SchemaInUse, s.SchemaQuery(values=values)))
+        while (place := page.next) is not None:
+            more = yield from self._send(_get("/schema", s.SchemaInUse, s.SchemaQuery(after=place, values=values)))
+            sides = {side: getattr(page, side) | getattr(more, side) for side in ("user", "item", "context")}
+            page = msgspec.structs.replace(more, **sides)
+        return page
+
+    # The service itself
+
+    @method
+    def evaluation(self) -> Steps[m.EvaluationResponse]:
+        """Get the live evaluation: how well the service recommends, beside popularity."""
+        return self._send(_get("/evaluation", m.EvaluationResponse))
+
+    @method
+    def live(self, since: int = -1) -> Steps[live_m.LiveResponse]:
+        """Get the samples that the page of the service draws, behind the one with the number `since`."""
+        return self._send(_get("/live", live_m.LiveResponse, live_m.LiveQuery(since), reads=False))
+
+    @method
+    def metrics(self) -> Steps[str]:
+        """Get all metrics in the text format of Prometheus."""
+        return (yield from self._send(_get("/metrics", bytes, reads=False))).decode()
+
+    @method
+    def fingerprint(self) -> Steps[h.StateFingerprint]:
+        """Get a digest of everything learned: replicas that hold the same bits have the same one."""
+        return self._send(_get("/fingerprint", h.StateFingerprint, reads=False))
+
+    @method
+    def snapshot(self) -> Steps[m.SnapshotTaken]:
+        """Have the service take a snapshot now."""
+        return self._send(_post("/snapshot", m.SnapshotTaken, b"{}"))
+
+    @method
+    def health(self) -> Steps[h.Health]:
+        """Get the state of the process and its store; a service that is still starting answers too."""
+        return self._send(_get("/health", h.Health, reads=False))
+
+    @method
+    def ready(self) -> Steps[h.Ready]:
+        """Wait, as long as the retries last, until the service answers everything."""
+        return self._send(_get("/ready", h.Ready, reads=False))
+
+    # One call
+
+    def _send(self, call: Call[Answer]) -> Steps[Answer]:
+        """Send a call until it is answered, or its retries are used up."""
+        if call.reads and call.after is None and self._reads_own and self.position:
+            call = msgspec.structs.replace(call, after=self.position)
+        attempt = 1
+        while True:
+            asked, may_repeat = None, True
+            try:
+                reply: Reply = yield call
+                if reply.status not in TRANSIENT:
+                    break
+                trouble, asked = call.unavailable(reply), reply.retry_after
+            except httpx.TransportError as error:
+                never_sent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
+                may_repeat = call.again or never_sent
+                trouble = ServiceUnavailable(f"{call.method} {call.path}: {error!r}")
+                trouble.__cause__ = error
+            if attempt >= self._retries.most or not may_repeat:
+                raise trouble
+            seconds = self._retries.wait(attempt, asked)
+            if self._on_retry is not None:
+                self._on_retry(Retry(attempt, trouble, seconds))
+            yield seconds
+            attempt += 1
+        answer = call.answer(reply)
+        if call.writes:
+            self.position = max(self.position, answer.position)  # type: ignore[attr-defined]
+        return answer
+
+    def _begin(self) -> None:
+        """Connect anew: answers to two processes on one connection would be mixed."""
+        if not self._http.is_closed:
+            self._http = self._connected()
 
 
-def learn(events: Iterable[m.NewEvent]) -> Call:
-    """Events, each under a name: sent again, they are learned once."""
-    named = [one if one.event_id is not None else msgspec.structs.replace(one, event_id=uuid4().hex) for one in events]
-    return Call("POST", "/events", m.Learned, _checked(m.Events, named), writes=True)
-
-
-def put_items(items: Sequence[m.NewItem]) -> Call:
-    """Items with their attributes."""
-    return Call("POST", "/items", m.Written, _checked(m.Items, list(items)), writes=True)
-
-
-def put_users(users: Sequence[m.NewUser]) -> Call:
-    """Users with their attributes."""
-    return Call("POST", "/users", m.Written, _checked(m.Users, list(users)), writes=True)
-
-
-def get_item(item: str, after: int | None) -> Call:
-    """An item, as it was put."""
-    return Call("GET", "/items/{id}", m.DescribedItem, name=item, after=after)
-
-
-def get_user(user: str, after: int | None) -> Call:
-    """A user, as they were put."""
-    return Call("GET", "/users/{id}", m.Described, name=user, after=after)
-
-
-def remove_item(item: str) -> Call:
-    """An item goes. Not sent again when the answer is lost, for the second would say that there is none."""
-    return Call("DELETE", "/items/{id}", m.Written, name=item, again=False, writes=True)
-
-
-def forget_user(user: str) -> Call:
-    """A person is forgotten. Not sent again when the answer is lost."""
-    return Call("DELETE", "/users/{id}", m.Forgotten, name=user, again=False, writes=True)
-
-
-def evaluation() -> Call:
-    """How well it recommends."""
-    return Call("GET", "/evaluation", m.EvaluationResponse)
-
-
-def health() -> Call:
-    """Whether it is well."""
-    return Call("GET", "/health", Health)
-
-
-class Reply(NamedTuple):
-    """What came back: a status, a body, and when the service wants to be asked again."""
-
-    status: int
-    body: bytes
-    retry_after: str | None
-
-
-def answer_of(call: Call, reply: Reply) -> Any:
-    """The answer, typed; raises `ServiceUnavailable` for what goes over, and `ServiceError` for what does not."""
-    if reply.status == 200:
-        return msgspec.json.decode(reply.body, type=call.gives)
+def options(url: str, key: str | None, timeout: float | httpx.Timeout, is_real: bool) -> dict[str, Any]:
+    """The arguments of httpx that both clients share."""
     try:
-        problem = msgspec.json.decode(reply.body)
-        detail, field = str(problem["detail"]), problem.get("field")
-    except (msgspec.DecodeError, KeyError, TypeError, AttributeError):  # a proxy's page
-        detail, field = reply.body[:200].decode(errors="replace"), None
-    if reply.status in TRANSIENT:
-        raise ServiceUnavailable(f"{call.method} {call.path}: {reply.status}: {detail}")
-    raise ServiceError(reply.status, detail, field)
+        address = httpx.URL(url)
+    except httpx.InvalidURL:
+        address = httpx.URL()
+    if address.scheme not in ("http", "https") or not address.host:
+        raise InvalidInput(f"url must be the address of a service, got {shown(url)}; write http://127.0.0.1:8000")
+    headers = {} if key is None else {"authorization": f"Bearer {key}"}
+    # Reading the certificates takes longer than all else, and a child that is forked has read them.
+    verify = httpx.create_ssl_context() if is_real else True
+    return {"base_url": address, "headers": headers, "timeout": timeout, "verify": verify}
+
+
+def _get(
+    path: str, gives: type[Answer], asked: msgspec.Struct | None = None, reads: bool = True, **more: Any
+) -> Call[Answer]:
+    query = {} if asked is None else _query(asked)
+    return Call(method="GET", path=path, gives=gives, query=query, reads=reads, **more)
+
+
+def _post(path: str, gives: type[Answer], body: bytes, **more: Any) -> Call[Answer]:
+    return Call(method="POST", path=path, gives=gives, body=body, **more)
+
+
+def _query(asked: msgspec.Struct) -> dict[str, str]:
+    """The fields of a message as the parameters of a query, which the service would take."""
+    given = msgspec.to_builtins(asked)
+    query = {
+        name: value if isinstance(value, str) else _encode(value).decode()
+        for name, value in given.items()
+        if value is not None and value != ""
+    }
+    _check(lambda: msgspec.convert(query, type(asked), strict=False))
+    return query
 
 
 def _checked(kind: Any, value: Any) -> bytes:
     """A body that the service's decoder takes: it is refused here before it is sent."""
     body = _encode(value)
+    _check(lambda: msgspec.json.decode(body, type=kind))
+    return body
+
+
+def _check(decode: Callable[[], Any]) -> None:
     try:
-        msgspec.json.decode(body, type=kind)
+        decode()
     except msgspec.ValidationError as error:
         raise ServiceError(422, f"not sent: {error}") from error
-    return body
+
+
+def _named(event: Any) -> Any:
+    """An event with an id: sent again, it is learned once."""
+    if isinstance(event, m.NewEvent):
+        return event if event.event_id is not None else msgspec.structs.replace(event, event_id=uuid4().hex)
+    return event if event.get("event_id") is not None else {**event, "event_id": uuid4().hex}
+
+
+def _records(kind: type[Record], given: Mapping[str, Attributes] | Iterable[Record]) -> Iterable[Record]:
+    if isinstance(given, Mapping):
+        return [kind(name, dict(attributes)) for name, attributes in given.items()]  # type: ignore[arg-type]
+    return given
+
+
+def _pieces(records: Iterable[Any], most: int) -> Iterable[list[Any]]:
+    """Records in lists of at most so many."""
+    piece: list[Any] = []
+    for record in records:
+        piece.append(record)
+        if len(piece) == most:
+            yield piece
+            piece = []
+    if piece:
+        yield piece
+
+
+def _own(given: Attributes | None) -> dict[str, Any] | None:
+    return None if given is None else dict(given)
+
+
+def _listed(given: Iterable[str] | None) -> list[str] | None:
+    return None if given is None else list(given)
+
+
+def _as_json(where: Attributes | None) -> str | None:
+    return None if where is None else _encode(where).decode()

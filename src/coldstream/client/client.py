@@ -1,27 +1,27 @@
 """The client for programs that wait for answers."""
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator
 from functools import partial
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import httpx
 
-from coldstream.client import calls
-from coldstream.client.errors import ClientClosed, ServiceUnavailable
-from coldstream.client.process import after_fork
-from coldstream.client.requests import events_of, items_of, pieces, users_of
-from coldstream.client.retries import TRANSIENT, Retries
-from coldstream.service.messages import core as m
-from coldstream.service.messages import recommend as r
-from coldstream.service.messages.health import Health
+from coldstream.client.answers import Page
+from coldstream.client.call import Answer, Call, OnRetry, Reply, Steps
+from coldstream.client.calls import Calls, options
+from coldstream.client.errors import ClientClosed
+from coldstream.client.retries import Retries
+
+AnyPage = TypeVar("AnyPage", bound=Page[Any])
 
 
-class Client:
+class Client(Calls[httpx.Client]):
     """A connection to the service, kept between calls; any thread may use it.
 
     It is made from the `url` of the service and, where the service has keys, a `key`. An answer has `timeout` seconds to
-    come; what goes over (a lost connection, 429, 503) is tried again as `retries` say. Events get an id each before they are
+    come (or what an `httpx.Timeout` says); what goes over (a lost connection, 429, 503) is tried again as `retries` say, and
+    `on_retry` is called before each wait with a `Retry`: what it raises ends the call. Events get an id each before they are
     first sent, so however often they are, they are learned once. With `read_your_writes` every question carries the position
     of what this client wrote last: whichever replica answers, it knows that much. A process that is forked has
     connections of its own. A `transport` is httpx's, for tests, and is shared with forked processes.
@@ -32,23 +32,14 @@ class Client:
         url: str = "http://127.0.0.1:8000",
         *,
         key: str | None = None,
-        timeout: float = 5.0,
+        timeout: float | httpx.Timeout = 5.0,
         retries: Retries | None = None,
+        on_retry: OnRetry | None = None,
         read_your_writes: bool = False,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        headers = {} if key is None else {"authorization": f"Bearer {key}"}
-        # Reading the certificates takes longer than all else, and a child that is forked has read them.
-        verify = httpx.create_ssl_context() if transport is None else True
-        self._connected = partial(
-            httpx.Client, base_url=url, headers=headers, timeout=timeout, transport=transport, verify=verify
-        )
-        self._http = self._connected()
-        after_fork(self._begin)
-        self._retries = Retries() if retries is None else retries
-        self._reads_own = read_your_writes
-        self.position = 0
-        """The last line of the log that this client wrote."""
+        connected = partial(httpx.Client, transport=transport, **options(url, key, timeout, transport is None))
+        super().__init__(connected, retries, read_your_writes, on_retry)
 
     def __enter__(self) -> Self:
         return self
@@ -60,111 +51,40 @@ class Client:
         """Close all connections."""
         self._http.close()
 
-    def recommend(
-        self,
-        user: str | None = None,
-        n: int = 10,
-        *,
-        context: Mapping[str, Any] | None = None,
-        after: int | None = None,
-        **more: Any,
-    ) -> list[r.Recommended]:
-        """The best `n` items for a `user` in a `context`, known up to the position `after`; `more` is what a request has."""
-        request = r.RecommendRequest(user=user, n=n, context=dict(context or {}), after=self._after(after), **more)
-        answer: r.RecommendResponse = self.send(calls.recommend(request))
-        return answer.items
+    def next_page(self, page: AnyPage) -> AnyPage | None:
+        """Get the page behind a `page` that this client got; None at the end."""
+        return None if page.more is None else self._run(page.more())
 
-    def explain(self, user: str | None, item: str, *, after: int | None = None, **more: Any) -> r.Explanation:
-        """Why an `item` has its score for a `user`, known up to the position `after`; `more` is what a request has."""
-        request = r.ExplainRequest(user=user, item=item, after=self._after(after), **more)
-        answer: r.Explanation = self.send(calls.explain(request))
-        return answer
+    def pages(self, first: AnyPage) -> Iterator[AnyPage]:
+        """Iterate over the page `first` and all pages behind it."""
+        page: AnyPage | None = first
+        while page is not None:
+            yield page
+            page = self.next_page(page)
 
-    def learn(self, events: m.NewEvent | Iterable[m.NewEvent]) -> m.Learned:
-        """Learn `events`, a thousand in a call at most; durable and learned, each once, when this returns."""
-        learned, duplicates = 0, 0
-        for piece in pieces(events_of(events), m.MOST_RECORDS):
-            answer: m.Learned = self.send(calls.learn(piece))
-            learned, duplicates = learned + answer.learned, duplicates + answer.duplicates
-        return m.Learned(learned, duplicates, self.position)
-
-    def put_items(self, items: Mapping[str, Mapping[str, Any]] | Iterable[m.NewItem]) -> m.Written:
-        """Put `items`, or attributes by id."""
-        written = 0
-        for piece in pieces(items_of(items), m.MOST_RECORDS):
-            answer: m.Written = self.send(calls.put_items(piece))
-            written += answer.written
-        return m.Written(written, self.position)
-
-    def put_users(self, users: Mapping[str, Mapping[str, Any]] | Iterable[m.NewUser]) -> m.Written:
-        """Put `users`, or attributes by id."""
-        written = 0
-        for piece in pieces(users_of(users), m.MOST_RECORDS):
-            answer: m.Written = self.send(calls.put_users(piece))
-            written += answer.written
-        return m.Written(written, self.position)
-
-    def item(self, item: str, *, after: int | None = None) -> m.DescribedItem:
-        """An `item` as it was put, known up to the position `after`."""
-        answer: m.DescribedItem = self.send(calls.get_item(item, self._after(after)))
-        return answer
-
-    def user(self, user: str, *, after: int | None = None) -> m.Described:
-        """A `user` as they were put, known up to the position `after`."""
-        answer: m.Described = self.send(calls.get_user(user, self._after(after)))
-        return answer
-
-    def remove_item(self, item: str) -> m.Written:
-        """Take an `item` out of the catalogue."""
-        answer: m.Written = self.send(calls.remove_item(item))
-        return answer
-
-    def forget_user(self, user: str) -> m.Forgotten:
-        """Forget a `user`, for good."""
-        answer: m.Forgotten = self.send(calls.forget_user(user))
-        return answer
-
-    def evaluation(self) -> m.EvaluationResponse:
-        """How well it recommends, beside popularity."""
-        answer: m.EvaluationResponse = self.send(calls.evaluation())
-        return answer
-
-    def health(self) -> Health:
-        """Whether it is well, and how far it knows the log."""
-        answer: Health = self.send(calls.health())
-        return answer
-
-    def send(self, call: calls.Call) -> Any:
+    def send(self, call: Call[Answer]) -> Answer:
         """Send a `call` until it is answered, or its retries are used up."""
-        attempt = 1
-        while True:
-            try:
-                reply = self._sent(call)
-                if reply.status not in TRANSIENT or attempt >= self._retries.most:
-                    break
-                asked = reply.retry_after
-            except httpx.TransportError as error:
-                never_sent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
-                if attempt >= self._retries.most or not (call.again or never_sent):
-                    raise ServiceUnavailable(f"{call.method} {call.path}: {error!r}") from error
-                asked = None
-            time.sleep(self._retries.wait(attempt, asked))
-            attempt += 1
-        answer = calls.answer_of(call, reply)
-        if call.writes:
-            self.position = max(self.position, answer.position)
-        return answer
+        return self._run(self._send(call))
 
-    def _sent(self, call: calls.Call) -> calls.Reply:
+    def _run(self, steps: Steps[Answer]) -> Answer:
+        try:
+            step = next(steps)
+            while True:
+                try:
+                    reply = self._do(step)
+                except httpx.TransportError as error:
+                    step = steps.throw(error)
+                else:
+                    step = steps.send(reply)
+        except StopIteration as end:
+            answer: Answer = end.value
+            return answer
+
+    def _do(self, step: Call[Any] | float) -> Reply | None:
+        if not isinstance(step, Call):
+            time.sleep(step)
+            return None
         if self._http.is_closed:
-            raise ClientClosed(f"{call.method} {call.path}: this client was closed; make another one")
-        response = self._http.request(call.method, call.url, content=call.body, params=call.query, headers=call.headers)
-        return calls.Reply(response.status_code, response.content, response.headers.get("retry-after"))
-
-    def _after(self, after: int | None) -> int | None:
-        return self.position if after is None and self._reads_own and self.position else after
-
-    def _begin(self) -> None:
-        """Connect anew: answers to two processes on one connection would be mixed."""
-        if not self._http.is_closed:
-            self._http = self._connected()
+            raise ClientClosed(f"{step.method} {step.path}: this client was closed; make another one")
+        response = self._http.request(step.method, step.url, content=step.body, params=step.query, headers=step.headers)
+        return Reply(response.status_code, response.content, response.headers.get("retry-after"))

@@ -17,6 +17,11 @@ class ServiceError(ColdstreamError):
 class ServiceUnavailable(ColdstreamError):
     """No good answer came, as often as it was tried. What was written may be done or not; sent again it is done once."""
 
+    def __init__(self, detail: str, status: int | None = None) -> None:
+        super().__init__(detail)
+        self.status = status
+        """The status of the last answer, such as 503; None where none came."""
+
 
 class ClientClosed(ColdstreamError, RuntimeError):
     """A client is asked for something after it was closed. Nothing was sent."""

@@ -1,59 +1,40 @@
 """The audience: acts a scenario out over HTTP, from wherever the service has come to."""
 
-import json
 import time
 from collections.abc import Iterator
-from http.client import HTTPConnection, HTTPException
-from typing import Any
-from urllib.parse import quote
 
+from coldstream.client import Client, NewEvent, NewItem, NewUser, Retries
 from coldstream.demo.scenario_events import Choice, ItemCame, ItemWent, ScenarioEvent, UserCame
-from coldstream.errors import Unavailable
 
 MOST_PUT = 500
 """Items or users in one call."""
 
 PATIENCE = 300.0
 """Seconds that a service may take to get ready: the first start compiles."""
+PAUSE = 0.2
+"""Seconds between two attempts."""
+
+Record = NewEvent | NewItem | NewUser
 
 
-class HttpClient:
-    """One connection to the service, made again when it breaks."""
-
-    def __init__(self, host: str, port: int) -> None:
-        self._connection = HTTPConnection(host, port, timeout=60)
-
-    def request(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
-        """The status and the answer; what cannot be done now is asked again until it can."""
-        content = None if body is None else json.dumps(body).encode()
-        end = time.monotonic() + PATIENCE
-        while time.monotonic() < end:
-            try:
-                self._connection.request(method, path, content, {"Content-Type": "application/json"})
-                response = self._connection.getresponse()
-                status, text = response.status, response.read()
-            except (OSError, HTTPException):
-                self._connection.close()
-                time.sleep(0.2)
-                continue
-            if status != 503:
-                return status, json.loads(text)
-            time.sleep(0.2)
-        raise Unavailable(f"the service does not answer {method} {path}; look at its log")
+def patient_client(host: str, port: int) -> Client:
+    """Make a client that waits for a service on this machine to start, or to start again."""
+    retries = Retries(most=round(PATIENCE / PAUSE), first=PAUSE, longest=PAUSE, jitter=lambda: 1.0)
+    return Client(f"http://{host}:{port}", timeout=60.0, retries=retries)
 
 
 class Audience:
     """Sends the events of a scenario, so many choices per second, or as fast as they are learned."""
 
-    def __init__(self, client: HttpClient, name: str, speed: float) -> None:
+    def __init__(self, client: Client, name: str, speed: float) -> None:
         self._client, self._name, self._speed = client, name, speed
         self._most_choices = 100 if not speed else max(1, round(speed / 50))
-        self._path, self._records = "", list[dict[str, Any]]()  # what is to be sent in one call
+        self._records = list[Record]()  # of one kind, to be sent in one call
 
     def run(self, events: Iterator[ScenarioEvent], most: int | None = None) -> int:
         """Go on from where the service has come to, until so many choices were made; how many there are."""
-        self._client.request("GET", "/ready")
-        done = int(self._client.request("GET", "/evaluation")[1]["events"])
+        self._client.ready()
+        done = self._client.evaluation().events
         number, start = 0, time.monotonic()
         for event in events:
             if isinstance(event, Choice):
@@ -75,34 +56,30 @@ class Audience:
             case Choice():
                 self._choose(event, number)
             case ItemCame():
-                hidden = {"hidden": True} if event.hidden else {}
-                self._add("/items", {"id": event.item, "attributes": dict(event.attributes), **hidden}, MOST_PUT)
+                self._add(NewItem(event.item, dict(event.attributes), hidden=event.hidden), MOST_PUT)
             case UserCame():
-                self._add("/users", {"id": event.user, "attributes": dict(event.attributes)}, MOST_PUT)
+                self._add(NewUser(event.user, dict(event.attributes)), MOST_PUT)
             case ItemWent():
                 self._flush()
-                self._client.request("DELETE", f"/items/{quote(event.item, safe='')}")
+                self._client.remove_item(event.item, missing_ok=True)
 
     def _choose(self, choice: Choice, number: int) -> None:
-        asked = {"user": choice.user, "context": dict(choice.context), "time": choice.time}
+        user, context, moment = choice.user, dict(choice.context), choice.time
         if self._speed:  # people look before they choose; what they are shown has no influence here
-            self._client.request("POST", "/recommend", asked)
-        event = {**asked, "item": choice.item, "event_id": f"{self._name}-{number}"}
-        if choice.kind is not None:
-            event["kind"] = choice.kind
-        self._add("/events", event, self._most_choices)
+            self._client.recommend(user, context=context, time=moment)
+        name = f"{self._name}-{number}"
+        event = NewEvent(user, choice.item, time=moment, context=context, event_id=name, kind=choice.kind)
+        self._add(event, self._most_choices)
 
-    def _add(self, path: str, record: dict[str, Any], most: int) -> None:
-        if path != self._path:
+    def _add(self, record: Record, most: int) -> None:
+        if self._records and type(record) is not type(self._records[0]):
             self._flush()
-        self._path = path
         self._records.append(record)
         if len(self._records) >= most:
             self._flush()
 
     def _flush(self) -> None:
-        if self._records:
-            status, answer = self._client.request("POST", self._path, self._records)
-            if status != 200:
-                raise Unavailable(f"the service refuses what happens in the demo: {answer}")
-            self._records = []
+        records, self._records = self._records, []
+        self._client.learn(one for one in records if isinstance(one, NewEvent))
+        self._client.put_items(one for one in records if isinstance(one, NewItem))
+        self._client.put_users(one for one in records if isinstance(one, NewUser))

@@ -9,7 +9,7 @@ import pytest
 from coldstream.cli import COMMANDS
 
 EVALUATION = ("jinja2", "matplotlib", "platformdirs", "pyarrow", "rich")
-SERVICE = ("httptools", "msgspec", "plotly", "prometheus_client", "psycopg", "starlette", "uvicorn", "uvloop")
+SERVICE = ("httptools", "httpx", "msgspec", "plotly", "prometheus_client", "psycopg", "starlette", "uvicorn", "uvloop")
 
 BLOCKED = """
 import sys
@@ -50,6 +50,8 @@ def test_what_is_missing_is_named_with_the_extra_that_brings_it() -> None:
     assert "is not installed; `coldstream evaluate` needs it: pip install 'coldstream[evaluation]'" in done.stderr
     done = coldstream_without(SERVICE, "serve")
     assert "`coldstream serve` needs it: pip install 'coldstream[service]'" in done.stderr
+    done = coldstream_without(("httpx",), "import", "--events", "events.csv")
+    assert "`coldstream import` needs it: pip install 'coldstream[client,evaluation]'" in done.stderr
 
 
 def test_a_scenario_that_reads_a_data_set_says_which_extra_reads_it(tmp_path: object) -> None:

@@ -6,18 +6,17 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
+import httpx
 import pyarrow.parquet as pq
 import pytest
 
 sys.path.append(str(Path(__file__).parents[1] / "service"))
 from api import SCHEMA, Api
 
-from coldstream.cli import main, service_client
-from coldstream.cli.service_client import ServiceClient
-from coldstream.errors import InvalidInput
+from coldstream.cli import main, running_service
+from coldstream.cli.running_service import RunningService
+from coldstream.errors import Unavailable
 
 EVENTS = """user,item,time,kind,device
 u1,i1,100,view,phone
@@ -36,11 +35,12 @@ i3,,2,
 def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
     served = Api(tmp_path, schema=SCHEMA + "[feedback]\nview = 0.2\npurchase = 1\n").start()
 
-    def answer(client: ServiceClient, method: str, path: str, body: bytes) -> tuple[int, Any]:
-        answer = served.call(method, path, raw=body, headers={"content-type": "application/x-ndjson"})
-        return answer.status, answer.json
+    def answer(_: httpx.HTTPTransport, request: httpx.Request) -> httpx.Response:
+        path = request.url.raw_path.decode()
+        answer = served.call(request.method, path, raw=request.read(), headers=dict(request.headers))
+        return httpx.Response(answer.status, headers=answer.headers, content=answer.body)
 
-    monkeypatch.setattr(ServiceClient, "answer", answer)
+    monkeypatch.setattr(httpx.HTTPTransport, "handle_request", answer)
     yield served
     served.stop()
 
@@ -98,8 +98,9 @@ def test_what_cannot_be_done_is_said(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "give at least one of --events, --items and --users" in capsys.readouterr().err
     assert main(["export", "--data", str(tmp_path), "--items", str(tmp_path / "items.xls")]) == 2
     assert "unknown kind of file '.xls'; known are .parquet, .jsonl" in capsys.readouterr().err
-    with pytest.raises(InvalidInput, match="--url must be that of a service"):
-        ServiceClient("localhost:8000", None)
+    (tmp_path / "events.csv").write_text(EVENTS)
+    assert main(["import", "--events", str(tmp_path / "events.csv"), "--url", "localhost:8000"]) == 2
+    assert "url must be the address of a service, got 'localhost:8000'" in capsys.readouterr().err
 
 
 def test_a_store_that_no_service_runs_on_is_written_to_directly(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -218,7 +219,7 @@ def test_texts_are_split_where_the_schema_has_sets(
 def test_a_bad_column_is_said_once_with_its_remedy(
     api: Api, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ServiceClient, "sets", lambda _: {})  # the key may not read the schema
+    monkeypatch.setattr(RunningService, "sets", lambda _: {})  # the key may not read the schema
     rows = "".join(f"q{n},a{n}|b,\n" for n in range(30)) + "q30,,cheap\nq31,,dear\n"
     said, error = imported(capsys, tmp_path / "items.csv", "id,genre,price\n\n" + rows, what="items")
     assert said == "0 taken, 0 were there, 32 refused"
@@ -240,8 +241,8 @@ def test_a_file_without_rows_is_said(api: Api, tmp_path: Path, capsys: pytest.Ca
 def test_a_service_that_never_answered_is_given_up_soon(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service_client, "AT_FIRST", 0.2)
-    monkeypatch.setattr(service_client, "PAUSE", 0.01)
+    monkeypatch.setattr(running_service, "AT_FIRST", 0.2)
+    monkeypatch.setattr(running_service, "PAUSE", 0.01)
     path = tmp_path / "events.csv"
     began = time.monotonic()
     error = imported(capsys, path, "user,item\nu,i\n", "--url", "http://127.0.0.1:9")[1]
@@ -255,29 +256,39 @@ def test_a_service_that_never_answered_is_given_up_soon(
 
 
 def test_a_service_that_was_there_is_waited_for(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service_client, "AT_FIRST", 0.0)
-    monkeypatch.setattr(service_client, "PAUSE", 0.01)
-    answers: list[Any] = [(503, b"{}"), (200, b"{}"), *[ConnectionResetError()] * 3, (404, b"<html>")]
+    monkeypatch.setattr(running_service, "AT_FIRST", 0.0)
+    monkeypatch.setattr(running_service, "PAUSE", 0.001)
+    away = httpx.Response(503, json={"detail": "starting"})
+    taken = {"lines": 1, "taken": 1, "duplicates": 0, "refused": 0, "refusals": [], "position": 1}
+    answers = [away, httpx.Response(200, json=taken), *[httpx.ReadError("")] * 3, httpx.Response(404, text="<html>")]
 
-    class Connection:
-        sock: Any = None
+    def answer(_: httpx.HTTPTransport, request: httpx.Request) -> httpx.Response:
+        if isinstance(answer := answers.pop(0), Exception):
+            raise answer
+        return answer
 
-        def __init__(self, *_: Any, **__: Any) -> None: ...
-        def close(self) -> None: ...
-        def request(self, *_: Any) -> None: ...
-        def connect(self) -> None:
-            self.sock = SimpleNamespace(settimeout=lambda _: None)
-
-        def getresponse(self) -> Any:
-            if isinstance(answer := answers.pop(0), Exception):
-                raise answer
-            return SimpleNamespace(status=answer[0], read=lambda: answer[1])
-
-    monkeypatch.setattr(service_client, "HTTPConnection", Connection)
-    client = ServiceClient("http://h", None)
-    assert client.send("/events", b"") == (200, {})
-    assert client.send("/events", b"") == (404, {"detail": "<html>"})
+    monkeypatch.setattr(httpx.HTTPTransport, "handle_request", answer)
+    service = RunningService("http://h")
+    assert service.take("event", [{"user": "u", "item": "i"}]).taken == 1
+    with pytest.raises(Unavailable, match="/events is refused with 404: <html>"):
+        service.take("event", [{"user": "u", "item": "i"}])
+    service.close()
     assert [line.partition("; ")[0] for line in capsys.readouterr().err.splitlines()] == [
         "the service at http://h takes nothing (status 503)",
-        "the service at http://h does not answer (ConnectionResetError)",
+        "the service at http://h does not answer (ReadError)",
     ]
+
+
+def test_a_service_that_stays_away_is_given_up_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running_service, "PATIENCE", 0.05)
+    monkeypatch.setattr(running_service, "PAUSE", 0.01)
+    sent = []
+
+    def answer(_: httpx.HTTPTransport, request: httpx.Request) -> httpx.Response:
+        sent.append(request)
+        return httpx.Response(503, json={"detail": "starting"})
+
+    monkeypatch.setattr(httpx.HTTPTransport, "handle_request", answer)
+    with pytest.raises(Unavailable, match=r"http://h takes nothing \(status 503\); start again to go on where it was"):
+        RunningService("http://h").take("event", [{"user": "u", "item": "i", "event_id": "e"}])
+    assert len({request.content for request in sent}) == 1 < len(sent)

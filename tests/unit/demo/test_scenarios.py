@@ -1,13 +1,16 @@
 """Scenarios are the same whenever they are run, and keep their rules."""
 
+import json
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import islice, takewhile
 from typing import Any
 
+import httpx
 import pytest
 
 from coldstream import Schema
+from coldstream.client import Client
 from coldstream.demo.audience import Audience
 from coldstream.demo.churn import ITEMS, churn
 from coldstream.demo.scenario_events import Choice, ItemCame, ItemWent, ScenarioEvent, UserCame
@@ -96,10 +99,17 @@ class Noted:
 
     def __init__(self, events: int) -> None:
         self.events, self.asked = events, list[tuple[str, str, Any]]()
+        self.client = Client(transport=httpx.MockTransport(self.answer))
 
-    def request(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-        self.asked.append((method, path, body))
-        return 200, {"events": self.events}
+    def answer(self, request: httpx.Request) -> httpx.Response:
+        path = request.url.raw_path.decode()
+        body = json.loads(request.content or b"null")
+        self.asked.append((request.method, path, body))
+        if request.method == "DELETE":
+            return httpx.Response(404, json={"detail": "it is gone"})
+        evaluation = {"top": 10, "window": 9, "tested": 0, "sampled": None, "new_users": None, "new_items": None}
+        written = {"position": 1, "written": 1, "learned": 1, "duplicates": 0, "items": []}
+        return httpx.Response(200, json={"events": self.events, "methods": {}, **evaluation, **written})
 
 
 def story() -> Iterator[ScenarioEvent]:
@@ -118,16 +128,18 @@ def choices(service: Noted) -> list[str]:
 
 def test_an_audience_begins_at_the_beginning() -> None:
     service = Noted(0)
-    assert Audience(service, "story", 0.0).run(story()) == 6  # type: ignore[arg-type]
+    assert Audience(service.client, "story", 0.0).run(story()) == 6
     assert choices(service) == [f"story-{n}" for n in range(1, 7)]
     paths = [path for _, path, _ in service.asked[2:]]
     assert paths == ["/items", "/events", "/items", "/items/a%2Fb", "/events", "/users"]
-    assert service.asked[2][2] == [{"id": "a/b", "attributes": {}}]
+    assert service.asked[2][2] == [
+        {"id": "a/b", "attributes": {}, "available_from": None, "available_until": None, "hidden": False}
+    ]
 
 
 def test_an_audience_goes_on_where_the_service_has_come_to() -> None:
     service = Noted(3)
-    Audience(service, "story", 0.0).run(story())  # type: ignore[arg-type]
+    Audience(service.client, "story", 0.0).run(story())
     assert choices(service) == ["story-4", "story-5", "story-6"]
     # What came right after the last choice that was learned may not have been sent yet.
     first = takewhile(lambda asked: asked[1] != "/events", service.asked[2:])
@@ -136,11 +148,11 @@ def test_an_audience_goes_on_where_the_service_has_come_to() -> None:
 
 def test_an_audience_stops_after_so_many_choices() -> None:
     service = Noted(0)
-    assert Audience(service, "story", 0.0).run(story(), 2) == 2  # type: ignore[arg-type]
+    assert Audience(service.client, "story", 0.0).run(story(), 2) == 2
     assert choices(service) == ["story-1", "story-2"]
 
 
 def test_at_a_speed_people_look_before_they_choose() -> None:
     service = Noted(4)
-    Audience(service, "story", 1000.0).run(story())  # type: ignore[arg-type]
+    Audience(service.client, "story", 1000.0).run(story())
     assert [path for _, path, _ in service.asked].count("/recommend") == 2

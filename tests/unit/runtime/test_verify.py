@@ -4,6 +4,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import httpx
 import pytest
 
 from coldstream import Id, Schema
@@ -108,6 +109,27 @@ def test_a_running_replica_is_compared_where_it_is(folder: Path) -> None:
 
 
 def test_a_replica_that_cannot_be_asked_is_said_to_be(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for address, said in (("http://127.0.0.1:1", "cannot be asked"), ("127.0.0.1:1", "must be an address such as")):
+    for address, said in (
+        ("http://127.0.0.1:1", "replica http://127.0.0.1:1 cannot be asked"),
+        ("127.0.0.1:1", "url must be the address of a service, got '127.0.0.1:1'"),
+    ):
         assert main(["verify", "--data", str(folder), "--replica", address]) == 2
         assert said in capsys.readouterr().err
+
+
+def test_a_replica_is_asked_with_the_key_for_its_fingerprint(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer(_: httpx.HTTPTransport, request: httpx.Request) -> httpx.Response:
+        if request.headers.get("authorization") != "Bearer secret":
+            return httpx.Response(403, json={"detail": "the key has not the scope admin"})
+        return httpx.Response(200, json={"position": 31, "fingerprint": "0f"})
+
+    monkeypatch.setattr(httpx.HTTPTransport, "handle_request", answer)
+    asked = ["verify", "--data", str(folder), "--replica", "http://h:8000"]
+    assert main(asked) == 2
+    said = capsys.readouterr().err
+    assert "replica http://h:8000 answers 403: the key has not the scope admin; set COLDSTREAM_KEY to one" in said
+    monkeypatch.setenv("COLDSTREAM_KEY", "secret")
+    assert main(asked) == 1
+    assert "replica http://h:8000 at line 31: NOT the same: the replay led to other bits" in capsys.readouterr().out

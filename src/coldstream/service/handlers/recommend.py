@@ -74,7 +74,8 @@ async def recommend(service: Service, request: RecommendRequest, _: str) -> Reco
     if not request.remember and request.next_of is None:
         return RecommendResponse(items)
     shown = (one.item for one in items)
-    return RecommendResponse(items, service.impressions.remember(shown, before, request.user))
+    name = service.impressions.remember(shown, before, request.user)
+    return RecommendResponse(items, name, UNSET if request.next_of is None else len(before) + 1)
 
 
 async def _explained(

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from msgspec import UNSET
+
 from coldstream.config import PRESETS
 from coldstream.features.fields import Field
 from coldstream.features.schema import SIDES, Schema, fields_by_side
@@ -57,21 +59,24 @@ async def changed(service: Service, request: search_messages.ChangedQuery, _: st
     return search_messages.ChangedFeatures(passed, [search_messages.ChangedFeature(*one) for one in moved])
 
 
-def schema(service: Service, request: search_messages.SchemaQuery, _: str) -> dict[str, Any]:
+def schema(service: Service, request: search_messages.SchemaQuery, _: str) -> search_messages.SchemaInUse:
     """The schema in use, with how many values each field has had and some of them, in pages of fields."""
     own, inspection = service.recommender.schema, service.recommender.inspection
     fields = _fields(own)
-    document: dict[str, Any] = {side: {} for side in SIDES}
+    sides: dict[str, dict[str, dict[str, Any]]] = {side: {} for side in SIDES}
     end = request.after + request.limit
     for side, field in fields[request.after : end]:
-        options = document[side][field.name] = field.document()
+        options = sides[side][field.name] = field.document()
         if field.kind in ("category", "set"):
             name = f"{side}.{field.name}"
             options |= {"values": sorted(inspection.values(name, request.values)), "known": inspection.count(name)}
-    switches: dict[str, Any] = {"exclude_seen": own.exclude_seen, "open_context": own.open_context}
-    if own.feedback:
-        switches["feedback"] = own.document()["feedback"]
-    return document | switches | {"next": end if end < len(fields) else None}
+    return search_messages.SchemaInUse(
+        **sides,
+        exclude_seen=own.exclude_seen,
+        open_context=own.open_context,
+        feedback=own.document()["feedback"] if own.feedback else UNSET,
+        next=end if end < len(fields) else None,
+    )
 
 
 async def put_fields(service: Service, given: messages.NewFields, _: str) -> messages.Written:

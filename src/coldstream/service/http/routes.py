@@ -36,7 +36,7 @@ ROUTES: tuple[Route, ...] = (
     Route("POST", "/events", handlers.learn, m.Events, m.Learned, "write", True, handlers.EVENT_LINE),
     Route("POST", "/explain", recommend_handlers.explain, r.ExplainRequest, r.Explanation, "read"),
     Route("GET", "/live", search_handlers.live, LiveQuery, LiveResponse, "read"),
-    Route("GET", "/schema", search_handlers.schema, s.SchemaQuery, dict[str, Any], "read"),
+    Route("GET", "/schema", search_handlers.schema, s.SchemaQuery, s.SchemaInUse, "read"),
     Route("PUT", "/schema/fields", search_handlers.put_fields, m.NewFields, m.Written, "admin", True),
     Route("GET", "/items", search_handlers.find_items, s.Search, s.FoundItems, "read"),
     Route("GET", "/trending", recommend_handlers.trending, r.TrendingQuery, r.ItemList, "read"),

@@ -151,6 +151,8 @@ class RecommendResponse(Struct, frozen=True):
     """At most n; fewer where no more are left after filtering."""
     recommendation_id: str | UnsetType = UNSET
     """Where `remember` is true, or a next page was asked for: the name of this answer."""
+    first_position: int | UnsetType = UNSET
+    """Where a next page was asked for: the position of its first item, counted from 1 on the first page."""
 
 
 class ListQuery(Struct, frozen=True, forbid_unknown_fields=True):

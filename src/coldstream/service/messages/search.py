@@ -55,6 +55,26 @@ class SchemaQuery(Struct, frozen=True, forbid_unknown_fields=True):
     """How many values of each to give at most."""
 
 
+class SchemaInUse(Struct, frozen=True):
+    """The schema in use, in pages of fields; `next` leads to the next page."""
+
+    user: dict[str, dict[str, Any]]
+    """Attributes of users: field → kind and options. Categories and sets also have `values`, some of those seen, and
+    `known`, how many were seen."""
+    item: dict[str, dict[str, Any]]
+    """Attributes of items, in the same form."""
+    context: dict[str, dict[str, Any]]
+    """Fields of the context, in the same form."""
+    exclude_seen: bool
+    """Whether items that a user has had are left out unless a request says otherwise."""
+    open_context: bool
+    """Whether the context takes fields that are not declared."""
+    feedback: dict[str, Any] | UnsetType = UNSET
+    """Kinds of event and their effects; left out where every event is a plain choice."""
+    next: int | None = None
+    """What to send as `after` for the next page; null at the end."""
+
+
 class FoundUsers(Struct, frozen=True):
     """A page of users, and how many there are, where one page is enough to know; `next` leads to the next page."""
 

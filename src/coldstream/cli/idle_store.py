@@ -1,7 +1,7 @@
 """A store that no service runs on, as commands write to it: through the same door as a service's clients."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,14 +12,15 @@ from coldstream.features.fields import Categories
 from coldstream.features.schema import SIDES
 from coldstream.service.handlers.common import EVENT_LINE, ITEM_LINE, USER_LINE
 from coldstream.service.handlers.line_stream import LineKind, LineStream
+from coldstream.service.messages.core import LinesTaken
 from coldstream.service.service import Service
 from coldstream.service.settings import Settings
 from coldstream.storage import stores
 
-KINDS: Mapping[str, LineKind] = {"/events": EVENT_LINE, "/items": ITEM_LINE, "/users": USER_LINE}
+KINDS: Mapping[str, LineKind] = {"event": EVENT_LINE, "item": ITEM_LINE, "user": USER_LINE}
 
 
-class FolderClient:
+class IdleStore:
     """Opens a store, writes to it, and leaves it with a snapshot. Nobody else may write to it meanwhile."""
 
     def __init__(self, url: str, schema: Path | None) -> None:
@@ -36,16 +37,16 @@ class FolderClient:
             raise self._service.failure
 
     def sets(self) -> dict[str, list[str]]:
-        """By side, the fields whose values are lists."""
+        """Name the fields whose values are lists, by side."""
         schema = self._service.recommender.schema
         return {side: [field.name for field in getattr(schema, side) if isinstance(field, Categories)] for side in SIDES}
 
-    def send(self, path: str, body: bytes) -> tuple[int, Any]:
-        """The status and the answer to lines of JSON, as a service would give them."""
-        answer = self._loop.run_until_complete(self._taken(KINDS[path], body))
-        return 200, msgspec.to_builtins(answer)
+    def take(self, role: str, records: Sequence[Mapping[str, Any]]) -> LinesTaken:
+        """Write events, items or users, each of which is taken or refused by itself."""
+        body = b"\n".join(map(msgspec.json.encode, records))
+        return self._loop.run_until_complete(self._taken(KINDS[role], body))
 
-    async def _taken(self, kind: LineKind, body: bytes) -> Any:
+    async def _taken(self, kind: LineKind, body: bytes) -> LinesTaken:
         async def receive() -> dict[str, Any]:
             return {"type": "http.request", "body": body, "more_body": False}
 
