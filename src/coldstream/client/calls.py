@@ -12,6 +12,7 @@ from coldstream.client.retries import TRANSIENT
 from coldstream.service import messages as m
 from coldstream.service import recommend_messages as r
 from coldstream.service.health_messages import Health
+from coldstream.service.source_ids import SOURCE_HEADER
 
 One = TypeVar("One", bound=msgspec.Struct)
 _encode = msgspec.json.Encoder().encode
@@ -33,6 +34,8 @@ class Call(NamedTuple):
     again: bool = True
     """Whether it may be sent again when nobody knows if it was done."""
     writes: bool = False
+    source: str | None = None
+    """The kind of broker whose messages the body has, where they name events."""
 
     @property
     def url(self) -> str:
@@ -43,7 +46,9 @@ class Call(NamedTuple):
     def headers(self) -> dict[str, str]:
         """What belongs to this call."""
         kind = {} if self.body is None else {"content-type": "application/json"}
-        return kind if self.after is None else {**kind, "coldstream-after": str(self.after)}
+        source = {} if self.source is None else {SOURCE_HEADER: self.source}
+        after = {} if self.after is None else {"coldstream-after": str(self.after)}
+        return kind | source | after
 
 
 def recommend(request: r.RecommendRequest) -> Call:
@@ -56,10 +61,10 @@ def explain(request: r.ExplainRequest) -> Call:
     return Call("POST", "/explain", r.Explanation, _checked(r.ExplainRequest, request))
 
 
-def learn(events: Iterable[m.NewEvent]) -> Call:
-    """Events, each under a name: sent again, they are learned once."""
+def learn(events: Iterable[m.NewEvent], source: str | None = None) -> Call:
+    """Events, each under a name: sent again, they are learned once. A `source` is the kind of broker that they come from."""
     named = [one if one.event_id is not None else msgspec.structs.replace(one, event_id=uuid4().hex) for one in events]
-    return Call("POST", "/events", m.Learned, _checked(m.Events, named), writes=True)
+    return Call("POST", "/events", m.Learned, _checked(m.Events, named), writes=True, source=source)
 
 
 def put_items(items: Sequence[m.NewItem]) -> Call:

@@ -80,11 +80,15 @@ class Client:
         answer: r.Explanation = self.send(calls.explain(request))
         return answer
 
-    def learn(self, events: m.NewEvent | Iterable[m.NewEvent]) -> m.Learned:
-        """Learn `events`, a thousand in a call at most; durable and learned, each once, when this returns."""
+    def learn(self, events: m.NewEvent | Iterable[m.NewEvent], *, source: str | None = None) -> m.Learned:
+        """Learn `events`, a thousand in a call at most; durable and learned, each once, when this returns.
+
+        A reader of a broker gives its kind as `source`: `nats`, `kafka` or `outbox`. Event ids may begin with that name and
+        a colon only then.
+        """
         learned, duplicates = 0, 0
         for piece in pieces(events_of(events), m.MOST_RECORDS):
-            answer: m.Learned = self.send(calls.learn(piece))
+            answer: m.Learned = self.send(calls.learn(piece, source))
             learned, duplicates = learned + answer.learned, duplicates + answer.duplicates
         return m.Learned(learned, duplicates, self.position)
 
