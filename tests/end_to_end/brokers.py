@@ -1,6 +1,7 @@
 """Brokers for tests: a real NATS server with JetStream, and the mock cluster of Kafka's own library."""
 
 import asyncio
+import shutil
 import socket
 import subprocess
 import sys
@@ -41,6 +42,19 @@ class NatsServer:
         self._process.kill()
         self._process.wait(60)
 
+    def back_up(self, folder: Path) -> None:
+        """Copy all streams and consumers while the server is down."""
+        self.kill()
+        shutil.copytree(self._folder, folder)
+        self.start()
+
+    def restore(self, folder: Path) -> None:
+        """Replace all streams and consumers by those of a backup."""
+        self.kill()
+        shutil.rmtree(self._folder)
+        shutil.copytree(folder, self._folder)
+        self.start()
+
     @property
     def url(self) -> str:
         return f"nats://127.0.0.1:{self.port}"
@@ -57,6 +71,16 @@ class NatsServer:
             await connection.close()
 
         asyncio.run(published())
+
+    def delete(self, stream: str) -> None:
+        """Delete a stream with its messages and consumers."""
+
+        async def deleted() -> None:
+            connection = await nats.connect(self.url)
+            await connection.jetstream(timeout=30).delete_stream(stream)
+            await connection.close()
+
+        asyncio.run(deleted())
 
     def __enter__(self) -> "NatsServer":
         return self.start()

@@ -223,7 +223,7 @@ def test_of_several_replicas_the_one_that_writes_reads(tmp_path: Path, postgres:
 class Away:
     """A service that does not answer."""
 
-    async def learn(self, events: Iterable[NewEvent]) -> Any:
+    async def learn(self, events: Iterable[NewEvent], *, source: str | None = None) -> Any:
         raise ServiceUnavailable("503")
 
 
@@ -244,6 +244,12 @@ def test_an_event_has_the_name_of_its_message_or_its_own() -> None:
     own = b'{"user": "u", "item": "i", "event_id": "order-1"}'
     assert event_of(Message("nats:SHOP:7", b'{"user": "u", "item": "i"}', None)).event_id == "nats:SHOP:7"
     assert event_of(Message("nats:SHOP:7", own, None)).event_id == "order-1"
+
+
+def test_an_event_that_claims_the_id_of_a_message_becomes_a_dead_letter() -> None:
+    claims = b'{"user": "u", "item": "i", "event_id": "nats:SHOP:7"}'
+    with pytest.raises(ValueError, match="got 'nats:SHOP:7'; choose an id with another prefix, or leave it out"):
+        event_of(Message("nats:SHOP:8:x", claims, None))
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from urllib.parse import quote
 import msgspec
 
 from coldstream.client.errors import ServiceError, ServiceUnavailable
+from coldstream.service.source_ids import SOURCE_HEADER
 
 Answer = TypeVar("Answer")
 JSON, LINES = "application/json", "application/x-ndjson"
@@ -41,6 +42,8 @@ class Call(msgspec.Struct, Generic[Answer], frozen=True, kw_only=True):
     """Whether it adds to the log; its answer then has a position."""
     reads: bool = False
     """Whether its answer depends on the log, and so may have to know what this client wrote."""
+    source: str | None = None
+    """The kind of broker whose messages the body has, where their ids name the events."""
 
     @property
     def url(self) -> str:
@@ -51,7 +54,9 @@ class Call(msgspec.Struct, Generic[Answer], frozen=True, kw_only=True):
     def headers(self) -> dict[str, str]:
         """The headers of this call alone."""
         kind = {} if self.body is None else {"content-type": self.kind}
-        return kind if self.after is None else {**kind, "coldstream-after": str(self.after)}
+        source = {} if self.source is None else {SOURCE_HEADER: self.source}
+        after = {} if self.after is None else {"coldstream-after": str(self.after)}
+        return kind | source | after
 
     def answer(self, reply: Reply) -> Answer:
         """Decode a reply; raise `ServiceError` if it is a refusal, or not of this service."""

@@ -205,15 +205,17 @@ class Calls(Generic[Http]):
     # Events, items and users
 
     @method
-    def learn(self, events: m.NewEvent | Iterable[m.NewEvent]) -> Steps[m.Learned]:
+    def learn(self, events: m.NewEvent | Iterable[m.NewEvent], *, source: str | None = None) -> Steps[m.Learned]:
         """Learn `events`; each is durable and learned, once, when this returns.
 
-        They are sent a thousand at a time, and of each thousand the service takes all or none.
+        They are sent a thousand at a time, and of each thousand the service takes all or none. A reader of a broker gives
+        its kind as `source`: `nats`, `kafka` or `outbox`. Event ids may begin with that name and a colon only then.
         """
         learned = duplicates = 0
         given = [events] if isinstance(events, m.NewEvent) else events
         for piece in _pieces(map(_named, given), m.MOST_RECORDS):
-            answer = yield from self._send(_post("/events", m.Learned, _checked(m.Events, piece), writes=True))
+            call = _post("/events", m.Learned, _checked(m.Events, piece), writes=True)
+            answer = yield from self._send(msgspec.structs.replace(call, source=source))
             learned, duplicates = learned + answer.learned, duplicates + answer.duplicates
         return m.Learned(learned, duplicates, self.position)
 

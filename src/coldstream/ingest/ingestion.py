@@ -1,8 +1,7 @@
 """Messages of a source, learned by the service: each once, or kept with the reason why not.
 
-A message's place in its source is the `event_id` of its event, and the log takes an id once, in the transaction that writes
-the line. So the offset and the line cannot part: whoever is killed between the two, the message comes again, and changes
-nothing. Only then is the source told that it is done.
+The id of a message is the `event_id` of its event, and the log takes an id once, in the transaction that writes the line. A
+message that is delivered again, because a process was killed before the source was told that it is done, changes nothing.
 """
 
 import asyncio
@@ -19,6 +18,7 @@ import msgspec
 from coldstream.client import NewEvent, ServiceError, ServiceUnavailable
 from coldstream.ingest.source import Message, Source, SourceUnavailable
 from coldstream.service.messages.core import Learned
+from coldstream.service.source_ids import reserved_id, source_kind
 
 log = logging.getLogger(__name__)
 
@@ -29,8 +29,11 @@ PAUSE = 1.0
 class Learns(Protocol):
     """Who learns: a client of the service, or the service itself."""
 
-    async def learn(self, events: Iterable[NewEvent]) -> Learned:
-        """Learn each once; raises `ServiceError` for what is refused, and `ServiceUnavailable` for what goes over."""
+    async def learn(self, events: Iterable[NewEvent], *, source: str | None = None) -> Learned:
+        """Learn each event of a kind of `source` once.
+
+        Raises `ServiceError` for events that are refused, and `ServiceUnavailable` where it is worth another try.
+        """
         ...
 
 
@@ -70,7 +73,7 @@ class Ingestion:
         told: Callable[[Counts], None] | None = None,
     ) -> None:
         self._source, self._client, self._dead, self._batch = source, client, dead, batch
-        self._told = told
+        self._kind, self._told = source.name.partition(":")[0], told
         self.counts = Counts()
         """Since the start; `told` hears of each change."""
 
@@ -125,7 +128,7 @@ class Ingestion:
         if not pairs:
             return []
         try:
-            answer = await self._client.learn([event for _, event in pairs])
+            answer = await self._client.learn([event for _, event in pairs], source=self._kind)
         except ServiceError as error:
             if error.status in (401, 403):  # that is about the key, and no message's fault
                 raise
@@ -153,9 +156,13 @@ async def _rest(stop: asyncio.Event) -> None:
 
 
 def event_of(message: Message) -> NewEvent:
-    """The event that a message is, named by its place in the source unless it has a name of its own."""
+    """Decode a message. Its event gets the id of the message, unless the producer gave the event an id."""
     try:
         event = msgspec.json.decode(message.body, type=NewEvent)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"not an event: {error}") from error
-    return event if event.event_id is not None else msgspec.structs.replace(event, event_id=message.id[:256])
+    if event.event_id is None:
+        return msgspec.structs.replace(event, event_id=message.id)
+    if source_kind(event.event_id) is not None:
+        raise ValueError(reserved_id(event.event_id))
+    return event

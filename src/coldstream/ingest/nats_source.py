@@ -10,7 +10,10 @@ from nats.errors import TimeoutError as NothingCame
 from nats.js.api import ConsumerConfig
 
 from coldstream.errors import InvalidInput, shown
-from coldstream.ingest.source import Message, SourceUnavailable, last_of_path
+from coldstream.ingest.source import Message, SourceUnavailable, last_of_path, message_id
+
+V1_FIELDS = 9
+"""Fields in the reply subject of a message from a server older than 2.5, which names no domain and no account."""
 
 WAIT = 5.0
 """Seconds for a connection or an answer."""
@@ -56,7 +59,17 @@ class NatsSource:
             return []
         except (Error, OSError) as error:
             raise SourceUnavailable(f"{self.name}: {error!r}") from error
-        return [Message(f"{self.name}:{one.metadata.sequence.stream}", one.data, one) for one in found]
+        return [Message(self._id(one), one.data, one) for one in found]
+
+    def _id(self, message: Any) -> str:
+        """Name a message by its number, the time when the server stored it, and its body.
+
+        The server sends that time, in nanoseconds, with every delivery. So an id is right even if the stream was deleted,
+        made again or restored since the connection was opened, and a reader needs no right to look at the stream.
+        """
+        fields = message.reply.split(".")  # $JS.ACK.[domain.account.]stream.consumer.deliveries.number.…time.pending[.token]
+        number, time = (fields[5], fields[7]) if len(fields) == V1_FIELDS else (fields[7], fields[9])
+        return message_id(self.name, number, time.encode(), message.data)
 
     async def done(self, messages: Sequence[Message]) -> None:
         try:

@@ -1,20 +1,34 @@
 """An outbox: a table in PostgreSQL that a shop writes to in the transaction of an order."""
 
 import asyncio
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import psycopg
 from psycopg import sql
 
-from coldstream.ingest.source import Message, SourceUnavailable
+from coldstream.errors import ColdstreamError
+from coldstream.ingest.source import MAX_NAME_CHARS, Message, SourceUnavailable
 
-TABLE = """CREATE TABLE IF NOT EXISTS {} (
+log = logging.getLogger(__name__)
+
+KEY = "coldstream_id uuid NOT NULL DEFAULT gen_random_uuid()"
+"""Column that names a row for ever. Rows of another table, of another database, or after TRUNCATE … RESTART IDENTITY have
+other names, and a row that is restored from a backup has the name that it had."""
+
+TABLE = f"""CREATE TABLE {{}} (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    body jsonb NOT NULL
+    body jsonb NOT NULL,
+    {KEY}
 )"""
-"""What an outbox has to have; one with more columns will do."""
+"""Columns that an outbox has to have; it may have more."""
+
+_COLUMNS = "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped"
+
+_TEMPORARY = (psycopg.OperationalError, psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn)
+"""Errors after which the source is opened again; a table that was dropped and made anew may need its column."""
 
 
 class OutboxSource:
@@ -30,16 +44,20 @@ class OutboxSource:
 
     async def open(self) -> None:
         self._connection = await self._do(lambda: psycopg.connect(self._url, autocommit=True, connect_timeout=5))
-        await self._query(TABLE)
+        await self._do(self._prepare)
 
     async def fetch(self, most: int, seconds: float) -> list[Message]:
-        rows = await self._query("SELECT id, body::text FROM {} ORDER BY id LIMIT %s", most)
+        rows = await self._query("SELECT id, coldstream_id::text, body::text FROM {} ORDER BY id LIMIT %s", most)
         if not rows:
             await asyncio.sleep(min(seconds, 0.2))
-        return [Message(f"{self.name}:{number}", body.encode(), number) for number, body in rows]
+        name = self.name[:MAX_NAME_CHARS]
+        return [Message(f"{name}:{number}:{key}", body.encode(), (number, key)) for number, key, body in rows]
 
     async def done(self, messages: Sequence[Message]) -> None:
-        await self._query("DELETE FROM {} WHERE id = ANY(%s)", [one.handle for one in messages])
+        handles: list[Any] = [one.handle for one in messages]
+        numbers, keys = [number for number, _ in handles], [key for _, key in handles]
+        # By the key, too: after TRUNCATE … RESTART IDENTITY another row, which was not learned, may have the number.
+        await self._query("DELETE FROM {} WHERE id = ANY(%s) AND coldstream_id = ANY(%s::uuid[])", numbers, keys)
 
     async def lag(self) -> int | None:
         try:
@@ -52,6 +70,25 @@ class OutboxSource:
         if self._connection is not None:
             self._connection.close()
 
+    def _prepare(self) -> None:
+        """Make the table, or give one that has no column for the names of its rows such a column."""
+        table = sql.Identifier(self.table)
+        columns = {name for (name,) in self._connection.execute(_COLUMNS, (table.as_string(self._connection),))}
+        if "coldstream_id" in columns:
+            return
+        alter = f"ALTER TABLE {{}} ADD COLUMN IF NOT EXISTS {KEY}"
+        statement = sql.SQL(alter if columns else TABLE).format(table)
+        try:
+            with self._connection.transaction():
+                self._connection.execute("SET LOCAL lock_timeout = '2s'")  # a shop's orders must not queue behind this
+                self._connection.execute(statement)
+        except (psycopg.errors.DuplicateTable, psycopg.errors.UniqueViolation) as error:  # another reader has made it
+            raise SourceUnavailable(f"{self.name}: {error}") from error
+        except psycopg.ProgrammingError as error:
+            needed = statement.as_string(self._connection)
+            raise ColdstreamError(f"{self.name}: {error}; have the owner of the table run: {needed}") from error
+        log.info("outbox prepared", extra={"source": self.name, "statement": statement.as_string(self._connection)})
+
     async def _query(self, text: str, *given: object) -> list[Any]:
         statement = sql.SQL(text).format(sql.Identifier(self.table))
 
@@ -62,8 +99,8 @@ class OutboxSource:
         rows: list[Any] = await self._do(run)
         return rows
 
-    async def _do(self, action: Any) -> Any:
+    async def _do(self, action: Callable[[], Any]) -> Any:
         try:
             return await asyncio.to_thread(action)
-        except psycopg.OperationalError as error:
+        except _TEMPORARY as error:
             raise SourceUnavailable(f"{self.name}: {error}; is the database there?") from error

@@ -2,17 +2,21 @@
 
 import importlib
 from collections.abc import Sequence
+from hashlib import blake2b
 from typing import NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 from coldstream.errors import ColdstreamError, InvalidInput, shown
+
+MAX_NAME_CHARS = 150
+"""Characters of a source's name in an id, which has 256 with its place and its digest; the digest is of the whole name."""
 
 
 class Message(NamedTuple):
     """A message of a source."""
 
     id: str
-    """Its place in the source, the same at every delivery: a stream and a number."""
+    """Equal at every delivery of one message, and different for any two messages of all sources (`message_id`)."""
     body: bytes
     handle: object
     """What the source itself knows it by."""
@@ -22,7 +26,7 @@ class Source(Protocol):
     """Messages in their order. What is not `done` comes again, after a crash or a reconnection."""
 
     name: str
-    """What it is called in metrics."""
+    """The kind of source, a colon and a stream, a topic or a table, as in `nats:SHOP`; metrics and ids begin with it."""
 
     async def open(self) -> None:
         """Connect; raises `SourceUnavailable`."""
@@ -43,6 +47,20 @@ class Source(Protocol):
     async def close(self) -> None:
         """Let go of everything."""
         ...
+
+
+def message_id(name: str, place: str, *facts: bytes) -> str:
+    """Name a message by its source, its place there, and a digest of facts that its source keeps with it.
+
+    A place is used again after a stream was deleted or restored from a backup, so it alone names no message.
+
+    >>> message_id("nats:SHOP", "17", b"1700000000000000000", b"{}")
+    'nats:SHOP:17:e9eaa505145ba3265c52b28222892881'
+    """
+    digest = blake2b(digest_size=16)
+    for fact in (name.encode(), *facts):
+        digest.update(len(fact).to_bytes(8, "big") + fact)
+    return f"{name[:MAX_NAME_CHARS]}:{place}:{digest.hexdigest()}"
 
 
 class SourceUnavailable(ColdstreamError):

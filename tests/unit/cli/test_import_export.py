@@ -177,6 +177,16 @@ def test_a_second_import_learns_only_what_is_new(api: Api, tmp_path: Path, capsy
     assert imported(capsys, other, "item,time,user,device\ni1,99.0,m9,7\n")[0] == "0 taken, 1 were there, 0 refused"
 
 
+def test_rows_that_claim_the_id_of_a_message_of_a_broker_are_refused(
+    api: Api, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = "user,item,time,event_id\nc1,i1,100,nats:SHOP:1\nc2,i1,101,own-1\n"
+    said, error = imported(capsys, tmp_path / "claims.csv", rows)
+    assert said == "1 taken, 0 were there, 1 refused"
+    assert "claims.csv, row 2: event_id must not begin with one of nats:, kafka:, outbox:" in error
+    assert imported(capsys, tmp_path / "claims.csv", rows, "--ignore", "event_id")[0] == "2 taken, 0 were there, 0 refused"
+
+
 def test_without_times_mended_rows_are_to_be_imported_alone(
     api: Api, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

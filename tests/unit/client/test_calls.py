@@ -159,7 +159,7 @@ def test_whatever_a_route_takes_is_a_parameter_of_the_method(name: str) -> None:
 @pytest.mark.parametrize("cls", [Client, AsyncClient])
 def test_help_names_the_parameters_and_the_answer_of_a_method(cls: type) -> None:
     told = inspect.signature(cls.learn)  # type: ignore[attr-defined]
-    assert list(told.parameters) == ["self", "events"]
+    assert list(told.parameters) == ["self", "events", "source"]
     assert told.return_annotation is messages.Learned
     for name in public(cls):
         method = getattr(cls, name)

@@ -72,6 +72,7 @@ def run(check: Callable[[Writers], Awaitable[None]]) -> None:
 
 async def posted(forwarder: Forwarder) -> Forwarded | None:
     headers = {b"authorization": b"Bearer k", b"content-type": b"application/json", b"cookie": b"c"}
+    headers[b"coldstream-source"] = b"nats"
     return await forwarder.forward("POST", b"/events", headers, b"[1]")
 
 
@@ -99,6 +100,7 @@ def test_key_and_body_travel_along_over_a_connection_that_is_kept() -> None:
             assert answer is not None
             assert (answer.status, answer.body) == (200, b"{}")
         assert all(b"authorization: Bearer k\r\n" in heard and heard.endswith(b"\r\n\r\n[1]") for heard in writers.heard)
+        assert all(b"coldstream-source: nats\r\n" in heard for heard in writers.heard)
         assert all(HOP + b": 1\r\n" in heard and b"cookie" not in heard for heard in writers.heard)
 
     run(check)

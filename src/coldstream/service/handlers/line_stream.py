@@ -14,10 +14,11 @@ from starlette.types import Receive
 from coldstream.runtime.records import Record
 from coldstream.runtime.replication.roles import NotTheWriter
 from coldstream.runtime.writing.checks import Refused
+from coldstream.service.event_ids import check_event_ids
 from coldstream.service.handlers.arrow_stream import RowShape, arrow_lines
 from coldstream.service.http.forwarding import ELSEWHERE, HOP, Forwarded
 from coldstream.service.http.problems import RETRY_AFTER, Problem, ProblemDocument, problem_of, undecodable
-from coldstream.service.messages.core import LinesTaken, RefusedLine
+from coldstream.service.messages.core import LinesTaken, NewEvent, RefusedLine
 from coldstream.service.service import Service
 
 LINES = (b"application/x-ndjson", b"application/jsonl")
@@ -73,15 +74,23 @@ class LineStream:
         async for number, line in lines:
             self._lines += 1
             try:
-                waiting.append(_Line(number, self._kind.record(self._decode(line)), line))
+                waiting.append(_Line(number, self._record(line), line))
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                 self._refuse(number, undecodable(error, self._kind.message, line))
+            except Problem as problem:
+                self._refuse(number, problem)
             if len(waiting) == MOST_TOGETHER:
                 await self._write(waiting)
                 waiting = []
         await self._write(waiting)
         position = self._service.learner.position if self._position is None else self._position
         return LinesTaken(self._lines, self._taken, self._duplicates, self._refusals, self._refused, position)
+
+    def _record(self, line: bytes) -> Record:
+        given = self._decode(line)
+        if self._kind.message is NewEvent:
+            check_event_ids(given, {} if self._asked is None else self._asked.headers)
+        return self._kind.record(given)
 
     async def _write(self, lines: Sequence[_Line]) -> None:
         """Write lines, or have the writer do it, where this is another process."""

@@ -15,13 +15,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from coldstream.errors import ColdstreamError, shown
 from coldstream.runtime.replication.roles import NotTheWriter
+from coldstream.service.event_ids import SOURCE, check_event_ids
 from coldstream.service.handlers.arrow_stream import ARROW
 from coldstream.service.handlers.line_stream import LINES, Asked, LineStream
 from coldstream.service.http.forwarding import ELSEWHERE, HOP, PASSED_BACK, Forwarded
 from coldstream.service.http.gate import Gate
 from coldstream.service.http.problems import CONTENT_TYPE, Problem, problem_of, undecodable, unqueryable
 from coldstream.service.http.routes import Route
-from coldstream.service.messages.core import Nothing
+from coldstream.service.messages.core import Events, Nothing
 from coldstream.service.service import Service
 
 log = logging.getLogger("coldstream.access")
@@ -34,7 +35,7 @@ Headers: TypeAlias = tuple[tuple[bytes, bytes], ...]
 _NO_HEADERS: Headers = ()
 _ALWAYS: Headers = ((b"cache-control", b"no-store"), (b"cross-origin-resource-policy", b"same-origin"))
 
-_ONCE = (b"host", b"authorization", b"content-type", b"content-length", b"origin", b"sec-fetch-site")
+_ONCE = (b"host", b"authorization", b"content-type", b"content-length", b"origin", b"sec-fetch-site", SOURCE)
 """Headers that decide something: of two, a proxy in front of us may go by the other one."""
 
 AFTER = b"coldstream-after"
@@ -108,7 +109,7 @@ class Endpoint:
             body = b"" if self._decoder is None else await self._body(headers, receive) or self._empty
             if self._passes_on:
                 return await self._done_by_the_writer(scope, headers, body, name)
-            given = None if self._decoder is None else self._decoded(body)
+            given = None if self._decoder is None else self._decoded(body, headers)
         answer = self._handler(self._service, given, name)
         return await answer if self._waits else answer
 
@@ -120,7 +121,8 @@ class Endpoint:
         while answer is None:
             try:
                 self._service.writer  # noqa: B018  # it raises where another is it
-                return await self._handler(self._service, None if self._decoder is None else self._decoded(body), name)
+                given = None if self._decoder is None else self._decoded(body, headers)
+                return await self._handler(self._service, given, name)
             except NotTheWriter as error:
                 if HOP in headers:
                     elsewhere = {ELSEWHERE.decode(): "1"}
@@ -128,12 +130,15 @@ class Endpoint:
             answer = await forwarder.forward(scope["method"], scope["raw_path"].partition(b"?")[0], headers, body)
         return answer
 
-    def _decoded(self, body: bytes) -> Any:
+    def _decoded(self, body: bytes, headers: Mapping[bytes, bytes]) -> Any:
         assert self._decoder is not None
         try:
-            return self._decoder.decode(body)
+            given = self._decoder.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise undecodable(error, self._route.takes, body) from error
+        if self._route.takes is Events:
+            check_event_ids(given, headers)
+        return given
 
     async def _body(self, headers: Mapping[bytes, bytes], receive: Receive) -> bytes:
         # Asked of an empty body too: a page of somewhere else can make a browser send other types here without asking first.

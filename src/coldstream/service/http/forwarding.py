@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import httptools
 
+from coldstream.service.event_ids import SOURCE
 from coldstream.service.http.addresses import parted
 from coldstream.service.http.problems import RETRY_AFTER, Problem
 
@@ -22,7 +23,7 @@ log = logging.getLogger(__name__)
 HOP, ELSEWHERE = b"coldstream-forwarded", b"coldstream-not-the-writer"
 """The header of what was passed on, and that of an answer which says that it has to go elsewhere."""
 
-PASSED_ON = (b"authorization", b"content-type", b"origin", b"sec-fetch-site")
+PASSED_ON = (b"authorization", b"content-type", b"origin", b"sec-fetch-site", SOURCE)
 PASSED_BACK = (b"retry-after", b"www-authenticate")
 
 LONGEST_CONNECTING = 1.0

@@ -141,7 +141,8 @@ class NewEvent(Struct, frozen=True, forbid_unknown_fields=True):
     context: Fields = {}
     """Field → value: the circumstances. What the schema does not declare is admitted, unless it says otherwise."""
     event_id: Name | None = None
-    """A name of your own for the event: sent again under the same name, it is learned once."""
+    """A name of your own for the event: sent again under the same name, it is learned once. It must not begin with `nats:`,
+    `kafka:` or `outbox:`, which name messages of a broker."""
     kind: Name | None = None
     """What kind of event it is, of those that the schema declares as feedback: a view, a dislike. A plain choice, if left
     out."""
