@@ -28,10 +28,10 @@ from coldstream.features.history import Features
 from coldstream.features.schema import Schema, extended, with_fields
 from coldstream.features.vocabulary import Vocabulary
 from coldstream.frames import events_of, is_frame, items_of, users_of
-from coldstream.garbage import collection_paused
 from coldstream.increments import is_increment
 from coldstream.learning import Elsewhere, learn_all, learn_one, learn_or_observe, learn_own, observe_all, observe_one
 from coldstream.memory import least_budget
+from coldstream.memory_tuning import collection_paused
 from coldstream.model.factorization_machine import checked_seed, resolve_hyperparameters
 from coldstream.reader import Reader, Recommendation, Size
 from coldstream.shared_model import DescribedItem, SharedModel

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Iterable
 from time import perf_counter
 
+from coldstream.memory_tuning import RoomAhead
 from coldstream.runtime.learner import Learner
 from coldstream.runtime.progress import Progress
 from coldstream.runtime.records import Interaction, Record
-from coldstream.runtime.room_ahead import RoomAhead
 from coldstream.runtime.time_budget import TimeBudget
 from coldstream.runtime.turns import SLICE
 from coldstream.scoring.ranking import Rank
@@ -27,7 +27,7 @@ class LiveLearning:
 
     def __init__(self, learner: Learner, share: float, progress: Progress) -> None:
         self._learner, self._budget, self._progress = learner, TimeBudget(share), progress
-        self._room = RoomAhead(learner)
+        self._room = RoomAhead(lambda: learner.recommender.inspection)
         self._since = perf_counter()
 
     def begin(self) -> None:

@@ -12,9 +12,9 @@ from coldstream.errors import Diverged, Interrupted
 from coldstream.events.event import Event
 from coldstream.exchange import Changes, owner
 from coldstream.features.schema import Schema, fields_by_side
-from coldstream.garbage import collection_paused
 from coldstream.increments import State
 from coldstream.learning import Elsewhere
+from coldstream.memory_tuning import collection_paused
 from coldstream.recommender import Recommender
 from coldstream.runtime.lines import Lines
 from coldstream.runtime.partitioning import own_bounds, part_of

@@ -14,10 +14,10 @@ from time import monotonic, perf_counter
 from typing import Protocol, TypeVar
 
 from coldstream.errors import StoreDamaged, StoreInUse, StoreUnavailable
+from coldstream.memory_tuning import Collapsing
 from coldstream.runtime.chain import Chain
 from coldstream.runtime.cut import Cut, WrittenFile
 from coldstream.runtime.fork import LONGEST
-from coldstream.runtime.huge_pages import Collapsing
 from coldstream.runtime.learner import KnownLine, Learner
 from coldstream.storage.store import Saved, SnapshotStore
 

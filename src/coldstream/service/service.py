@@ -1,7 +1,6 @@
 """The service between its start and its stop."""
 
 import asyncio
-import gc
 import logging
 from collections.abc import Callable, Collection
 from dataclasses import fields
@@ -16,6 +15,7 @@ from coldstream.errors import ColdstreamError, Interrupted, InvalidInput, StoreD
 from coldstream.features.schema import Schema
 from coldstream.files import private_folder
 from coldstream.inspection import Changes
+from coldstream.memory_tuning import freeze_objects
 from coldstream.model.factorization_machine import resolve_hyperparameters
 from coldstream.recommender import Recommender
 from coldstream.runtime.fingerprint import fingerprinted
@@ -284,7 +284,7 @@ class Service:
             self._begun, self.start_up = True, None
             self.live_samples.restore(learner.curves())
             learner.curves = self.live_samples.encoded
-            _leave_garbage_for_later()
+            freeze_objects()
             self._sampling = asyncio.create_task(self._sample())
             if self.feed is not None:
                 self.feed.start(self)
@@ -356,13 +356,3 @@ class Service:
             assert self.settings.data is not None
             return self.settings.data
         return private_folder(f"coldstream-{blake2b(self.settings.store.encode(), digest_size=8).hexdigest()}")
-
-
-def _leave_garbage_for_later() -> None:
-    """Look for reference cycles seldom, and among few: we make none, and looking through many holds up whoever asks.
-
-    What is new is looked through twice, in portions that take less than a millisecond; what has stayed, hardly ever.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(1_000, 1, 100_000)

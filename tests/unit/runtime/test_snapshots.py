@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from coldstream import Category, Id, InvalidSnapshot, Recommender, Schema
+from coldstream import Category, Id, InvalidSnapshot, Recommender, Schema, memory_tuning
 from coldstream.config import Hyperparameters
 from coldstream.errors import StoreUnavailable
 from coldstream.increments import State, fingerprint
-from coldstream.runtime import fork, huge_pages, snapshots
+from coldstream.runtime import fork, snapshots
 from coldstream.runtime.chain import made_of_chain, read_chain
 from coldstream.runtime.fork import Fork
 from coldstream.runtime.learner import Learner
@@ -334,7 +334,7 @@ def test_memory_is_moved_together_again_after_every_fork_until_the_end(
             await writer.snapshots._collapsing._task
         await writer.write([event(9)])
 
-    monkeypatch.setattr(huge_pages, "collapse", noted)
+    monkeypatch.setattr(memory_tuning, "collapse", noted)
     during(store, tmp_path, three)
     assert asked == [False] * 4  # and not after the last, when everything ends
 
@@ -357,6 +357,6 @@ def test_a_failed_writer_leaves_nothing_behind_that_goes_on(
         writer.failed = StoreUnavailable("gone")
         await asyncio.wait_for(writer.stop(), 10.0)
 
-    monkeypatch.setattr(huge_pages, "collapse", long)
+    monkeypatch.setattr(memory_tuning, "collapse", long)
     asyncio.run(live())
     assert ended == [True]
