@@ -13,8 +13,8 @@ from typing import NamedTuple
 os.environ.setdefault("RAY_AUTH_MODE", "disabled")
 
 from coldstream import Recommender
-from coldstream.engines.ray.learners import RayLearners
-from coldstream.engines.ray.session import connected
+from coldstream.cluster.ray.learners import RayLearners
+from coldstream.cluster.ray.session import connected
 from coldstream.evaluation.methods import parse_method
 from coldstream.evaluation.model import Model
 from coldstream.evaluation.workload import Known, loaded

@@ -17,8 +17,8 @@ from own_writes import put_items, unread
 from served import Home, wait_until
 
 from coldstream import Categories, Category, Id, Schema
+from coldstream.cluster.ray.learners import RayLearners
 from coldstream.config import Hyperparameters
-from coldstream.engines.ray.learners import RayLearners
 from coldstream.runtime.learner import Learner
 from coldstream.runtime.limits import WriterLimits
 from coldstream.runtime.records import Interaction, ItemPut, Record, UserPut
@@ -196,7 +196,7 @@ def test_a_node_with_another_release_or_none_is_named(cluster: Any, tmp_path: Pa
     import ray
 
     from coldstream import Recommender, __version__
-    from coldstream.engines.ray.session import EngineUnavailable
+    from coldstream.cluster.ray.session import EngineUnavailable
 
     package = tmp_path / "coldstream"
     package.mkdir()
@@ -224,8 +224,8 @@ def test_a_node_with_another_release_or_none_is_named(cluster: Any, tmp_path: Pa
 def test_what_is_wrong_with_a_cluster_is_said(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     import ray
 
-    from coldstream.engines.ray import session
-    from coldstream.engines.ray.session import EngineUnavailable, check_same, connected
+    from coldstream.cluster.ray import session
+    from coldstream.cluster.ray.session import EngineUnavailable, check_same, connected
 
     with pytest.raises(
         EngineUnavailable, match=r"learning rule is \d+ here and 0 on node 10.0.0.2; install the same release"

@@ -31,10 +31,10 @@ def _run(args: argparse.Namespace) -> int:
             )
         serve(settings, feed=_feed(settings))
         return 0
-    from coldstream.engines.ray.session import connected  # what it needs is not always installed
+    from coldstream.cluster.ray.session import connected  # what it needs is not always installed
 
     with connected(settings.address, settings.learners) as ray:
-        from coldstream.engines.ray.learners import RayLearners
+        from coldstream.cluster.ray.learners import RayLearners
 
         serve(settings, hire=partial(RayLearners, ray), feed=_feed(settings))
     return 0

@@ -12,7 +12,7 @@ from time import monotonic
 from types import ModuleType
 from typing import Any
 
-from coldstream.engines.ray.session import ONE_THREAD, about, check_nodes, check_same, node_address
+from coldstream.cluster.ray.session import ONE_THREAD, about, check_nodes, check_same, node_address
 from coldstream.errors import Interrupted
 from coldstream.exchange import Changes
 from coldstream.increments import State

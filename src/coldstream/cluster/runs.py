@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from coldstream.engines.trial import run_trial
+from coldstream.cluster.trial import run_trial
 from coldstream.errors import InvalidInput, shown
 from coldstream.evaluation.methods import parse_method
 from coldstream.evaluation.model import Model
