@@ -63,6 +63,12 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/unit/runtime/test_partition.py",
         "tests/unit/runtime/test_team.py",
     ),
+    "cluster": (
+        "tests/unit/test_merging.py",
+        "tests/unit/runtime/test_partition.py",
+        "tests/unit/runtime/test_team.py",
+        "tests/unit/runtime/test_lost_learners.py",
+    ),
     "runtime": _SERVED,
     "storage": (
         "tests/contracts/test_stores.py",
@@ -91,8 +97,6 @@ _JOINING = (
     "lists.py",
     "rules.py",
     "shared_state.py",
-    "exchange.py",
-    "merging.py",
     "frames.py",
 )
 _LEFT_OUT = {

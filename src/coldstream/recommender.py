@@ -1,12 +1,12 @@
 """The whole path on one page: put, train, recommend, learn, explain, forget, save."""
 
 import math
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 from numpy.typing import NDArray
 
@@ -21,7 +21,6 @@ from coldstream.events.availability import Availability
 from coldstream.events.clock import Clock
 from coldstream.events.event import Event, checked_id, checked_names
 from coldstream.eviction import Departed, evict, is_due, settle
-from coldstream.exchange import Changes, Exchange, adopt, refuse_bounds
 from coldstream.features.encoder import ItemMemo
 from coldstream.features.fields import Field
 from coldstream.features.history import Features
@@ -29,7 +28,7 @@ from coldstream.features.schema import Schema, extended, with_fields
 from coldstream.features.vocabulary import Vocabulary
 from coldstream.frames import events_of, is_frame, items_of, users_of
 from coldstream.increments import is_increment
-from coldstream.learning import Elsewhere, learn_all, learn_one, learn_or_observe, learn_own, observe_all, observe_one
+from coldstream.learning import learn_all, learn_one, learn_or_observe, observe_all, observe_one
 from coldstream.memory import least_budget
 from coldstream.memory_tuning import collection_paused
 from coldstream.model.factorization_machine import checked_seed, resolve_hyperparameters
@@ -377,10 +376,6 @@ class Recommender(Reader):
 
     # Step 3 by several learners, each with users of its own
 
-    def exchange(self, learner: int, learners: int) -> Exchange:
-        """What this recommender tells others, as number `learner` of several `learners` of one stream."""
-        return Exchange(self._shared, self._users, learner, learners)
-
     def follow_learners(self, learners: int) -> None:
         """Go on as one of so many `learners` of a stream, or as who answers for them."""
         self._merged_at = self._clock
@@ -396,17 +391,9 @@ class Recommender(Reader):
         return gone
 
     def check_learners(self, learners: int) -> None:
-        """Raise what `exchange` would raise of so many `learners`."""
+        """Raise `InvalidInput` for fields that so many `learners` could not agree on."""
         if learners > 1:
-            refuse_bounds(self._shared)
-
-    def replay_own(self, lines: Sequence[tuple[int, Event | Elsewhere]], slots: list[int]) -> None:
-        """Learn events of a log, each with its position, and count those of users who belong to others.
-
-        The `lines` are part of a batch: `slots` has those of the items of its events before, and gets those of these.
-        """
-        with collection_paused():
-            self._clock = learn_own(self._shared, self._users, lines, slots, self._clock)
+            self._shared.check_learners()
 
     def replay_observed(self, events: Sequence[tuple[int, Event]]) -> list[Place]:
         """Observe `events` of a log, which others learn, each with its position. Where the item of each was kept."""
@@ -414,13 +401,9 @@ class Recommender(Reader):
             self._clock, places = observe_all(self._shared, self._users, events, self._clock)
         return places
 
-    def merge(self, exchange: Exchange, changes: Sequence[Changes]) -> int:
-        """Take up the `changes` of all learners of an `exchange`; how many rows of parameters that were."""
-        return exchange.merge(changes, self._clock)
-
-    def adopt(self, changes: Sequence[Changes]) -> None:
-        """Take over `changes` that others have merged; what was learned here since is lost."""
-        adopt(self._shared, changes, self._clock)
+    def update_parameters(self, update: Callable[[SharedModel, Clock], None]) -> None:
+        """Let an `update` change what everybody shares, as of now: so is taken over what was learned elsewhere."""
+        update(self._shared, self._clock)
 
     def _learn_many(self, events: Iterable[Event]) -> None:
         given = checked_events(events)
@@ -481,7 +464,7 @@ class Recommender(Reader):
         return document, arrays | {f"users.{name}": array for name, array in self._users.state().items()}
 
     @classmethod
-    def from_state(cls, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> "Recommender":
+    def from_state(cls, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """The inverse of `state`."""
         recommender = cls.__new__(cls)
         try:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from coldstream.cluster.learners import Learners, LocalLearners
 from coldstream.cluster.trial import run_trial
 from coldstream.errors import InvalidInput, shown
 from coldstream.evaluation.methods import parse_method
@@ -13,7 +14,6 @@ from coldstream.evaluation.workload import loaded
 from coldstream.features.schema import SIDES
 from coldstream.increments import State
 from coldstream.recommender import Recommender
-from coldstream.runtime.learners import Learners, LocalLearners
 from coldstream.runtime.limits import WriterLimits
 
 MERGE_EVERY = WriterLimits().merge_events

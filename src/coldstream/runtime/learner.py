@@ -15,7 +15,6 @@ from coldstream.features.schema import Schema, fields_by_side
 from coldstream.increments import State
 from coldstream.recommender import Recommender
 from coldstream.runtime.chain import Chain, made_of_chain
-from coldstream.runtime.learners import LocalLearners
 from coldstream.runtime.live_evaluation import LiveEvaluation
 from coldstream.runtime.records import (
     BoundsChanged,
@@ -36,7 +35,7 @@ from coldstream.runtime.records import (
     record_of,
 )
 from coldstream.runtime.rule import LEARNING_RULE, check_rule
-from coldstream.runtime.team import Hire, Team, translated
+from coldstream.runtime.team import Hiring, Team
 from coldstream.scoring.ranking import Rank
 from coldstream.snapshot import NOT_WHAT_IT_SHOULD_BE, write_snapshot
 from coldstream.storage.store import Entry, Saved
@@ -97,8 +96,8 @@ class Learner:
         """What it was loaded from: the next increment can build on that."""
         self.learners = 1
         """How many learn the log where it has come to."""
-        self.hire: Hire | None = None
-        """Makes those who learn; without it this process learns, also for several."""
+        self.hiring = Hiring()
+        """Makes those who learn in place of this process."""
         self.team: Team | None = None
         """Those who learn, where this process only observes."""
         self.unmerged = 0
@@ -135,7 +134,7 @@ class Learner:
         elif not isinstance(record, UserMerged):
             self.engage()
         if self.team is not None:
-            self.team.send([(position, one) for one in translated(record, recommender)])
+            self.team.send([(position, record)])
         match record:
             case Interaction():
                 self._learn(position, record, ranks)
@@ -204,17 +203,22 @@ class Learner:
     @property
     def has_team(self) -> bool:
         """Whether others learn, here or elsewhere."""
-        return self.hire is not None or self.learners > 1
+        return self.hiring.elsewhere is not None or self.learners > 1
 
     def engage(self) -> None:
         """Find those who learn, where others do; it may take seconds."""
-        if self.team is None and self.has_team:
-            self.team = Team((self.hire or LocalLearners)(self.recommender.state(), self.learners))
+        if self.team is not None or not self.has_team:
+            return
+        hire = self.hiring.elsewhere or self.hiring.here
+        if hire is None:
+            message = f"behind line {self.position} the log has {self.learners} learners, and only one can learn here"
+            raise InvalidInput(f"{message}; read it with the coldstream command")
+        self.team = hire(self.recommender, self.learners)
 
     def _merge(self, learners: int) -> None:
         """Take over what was learned, let go what has to go, and go on with so many learners."""
         if self.team is not None:
-            self.team.merge(self.recommender)
+            self.team.merge()
         gone = self.recommender.let_go()
         if self.team is not None and any(gone):
             self.team.send([(self.position, Evicted(tuple(gone.users), tuple(gone.items), tuple(gone.values)))])

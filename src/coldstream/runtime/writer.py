@@ -26,7 +26,6 @@ from coldstream.runtime.checks import Checks, Refused
 from coldstream.runtime.compaction import Compaction
 from coldstream.runtime.erasures import EraseBeside, Erasures, Pending, nothing_beside
 from coldstream.runtime.learner import Learner
-from coldstream.runtime.learners import LearnersLost
 from coldstream.runtime.limits import WriterLimits
 from coldstream.runtime.live_learning import LiveLearning
 from coldstream.runtime.log_reading import LogReading
@@ -36,6 +35,7 @@ from coldstream.runtime.records import Merged, Record, UserForgotten, ValuesRele
 from coldstream.runtime.roles import Lag, NotTheWriter, Role
 from coldstream.runtime.snapshots import NOT_NOW, Snapshots
 from coldstream.runtime.store_thread import StoreThread
+from coldstream.runtime.team import LearnersLost
 from coldstream.runtime.upkeep import Upkeep
 from coldstream.runtime.write_queue import Call, WriteQueue
 from coldstream.storage.store import LogLine, Saved, Store

@@ -26,7 +26,7 @@ from coldstream.runtime.progress import Progress
 from coldstream.runtime.recovery import RequestedModel, recovered
 from coldstream.runtime.replica import Replica
 from coldstream.runtime.roles import NotTheWriter
-from coldstream.runtime.team import Hire
+from coldstream.runtime.team import Hiring
 from coldstream.runtime.turns import in_turns
 from coldstream.runtime.warming import warm_up
 from coldstream.runtime.writer import NOT_HERE, Stopping, Writer
@@ -98,6 +98,10 @@ class StartUp:
         return monotonic() - self._began
 
 
+NOBODY_ELSE = Hiring()
+"""No learners but this process."""
+
+
 class Service:
     """Recovers, gets ready, answers, stops. Everything but the recovery runs on the event loop.
 
@@ -109,11 +113,11 @@ class Service:
         settings: Settings,
         store: Store | Shared,
         port: int = 0,
-        hire: Hire | None = None,
+        hiring: Hiring = NOBODY_ELSE,
         shown: Callable[[], ShownStore] | None = None,
     ) -> None:
         self.settings = settings
-        self._hire = hire
+        self._hiring = hiring
         self.failure: BaseException | None = None
         """What ended the service, where nobody asked for it."""
         self.abandoned = False
@@ -309,7 +313,7 @@ class Service:
             log.error("lists that were shown cannot be erased; remove their file", extra={"reason": str(error)})
 
     def _requested(self) -> RequestedModel:
-        return requested_model(self.settings)._replace(hire=self._hire)
+        return requested_model(self.settings)._replace(hiring=self._hiring)
 
     async def _learner(self, requested: RequestedModel) -> Learner:
         if self._replica is not None:

@@ -14,6 +14,7 @@ from coldstream.bounds import Bounds
 from coldstream.config import preset
 from coldstream.errors import InvalidInput
 from coldstream.runtime.limits import WriterLimits
+from coldstream.runtime.team import Hiring
 from coldstream.service import service as module
 from coldstream.service.service import Behind, Service, requested_model, writer_limits
 from coldstream.service.settings import Settings
@@ -38,7 +39,7 @@ def test_every_limit_of_the_writer_comes_from_its_setting() -> None:
 
 def test_a_model_is_requested_as_far_as_something_is_said(tmp_path: Path) -> None:
     (tmp_path / "schema.toml").write_text('[item]\nid = { kind = "id" }\n')
-    assert requested_model(Settings()) == (None, None, None, {}, 1, None)
+    assert requested_model(Settings()) == (None, None, None, {}, 1, Hiring())
     asked = requested_model(Settings(schema=tmp_path / "schema.toml", seed=7, learners=3, users=5, memory="1 GiB"))
     assert asked.schema == Schema.from_toml(tmp_path / "schema.toml")
     assert (asked.hyperparameters, asked.seed, asked.learners) == (None, 7, 3)

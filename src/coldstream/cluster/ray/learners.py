@@ -12,13 +12,13 @@ from time import monotonic
 from types import ModuleType
 from typing import Any
 
+from coldstream.cluster.exchange import Changes
+from coldstream.cluster.partition import Partition, Preceding, Tested
 from coldstream.cluster.ray.session import ONE_THREAD, about, check_nodes, check_same, node_address
 from coldstream.errors import Interrupted
-from coldstream.exchange import Changes
 from coldstream.increments import State
-from coldstream.runtime.learners import LearnersLost
 from coldstream.runtime.lines import Lines
-from coldstream.runtime.partition import Partition, Preceding, Tested
+from coldstream.runtime.team import LearnersLost
 
 log = logging.getLogger(__name__)
 

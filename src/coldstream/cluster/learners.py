@@ -3,15 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from coldstream.errors import ColdstreamError
-from coldstream.exchange import Changes
+from coldstream.cluster.exchange import Changes
+from coldstream.cluster.partition import Partition, Preceding, Tested
 from coldstream.increments import State
 from coldstream.runtime.lines import Lines
-from coldstream.runtime.partition import Partition, Preceding, Tested
-
-
-class LearnersLost(ColdstreamError):
-    """Learners that do not answer: a process was killed, a machine is gone. All of them have to begin again."""
 
 
 class Learners(Protocol):

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from coldstream.arrays import Integers
 from coldstream.bounds import Bounds
-from coldstream.exchange import owner
+from coldstream.cluster.exchange import owner
 from coldstream.features.fields import Id
 from coldstream.features.schema import Schema
 from coldstream.features.vocabulary import ITEM_GAP

@@ -8,16 +8,15 @@ import numpy as np
 
 from coldstream.arrays import Doubles, Integers, Longs
 from coldstream.bounds import Bounds
+from coldstream.cluster.exchange import Changes, owner
+from coldstream.cluster.learning import Elsewhere, PartRecommender
+from coldstream.cluster.partitioning import own_bounds, part_of
 from coldstream.errors import Diverged, Interrupted
 from coldstream.events.event import Event
-from coldstream.exchange import Changes, owner
 from coldstream.features.schema import Schema, fields_by_side
 from coldstream.increments import State
-from coldstream.learning import Elsewhere
 from coldstream.memory_tuning import collection_paused
-from coldstream.recommender import Recommender
 from coldstream.runtime.lines import Lines
-from coldstream.runtime.partitioning import own_bounds, part_of
 from coldstream.runtime.records import (
     BoundsChanged,
     Evicted,
@@ -73,7 +72,7 @@ class Partition:
     """
 
     def __init__(self, state: State, learner: int, learners: int) -> None:
-        self.recommender = Recommender.from_state(*part_of(state, learner, learners))
+        self.recommender = PartRecommender.from_state(*part_of(state, learner, learners))
         self.recommender.follow_learners(learners)
         self.exchange = self.recommender.exchange(learner, learners)
         self.number = 0
