@@ -14,13 +14,13 @@ os.environ.setdefault("RAY_AUTH_MODE", "disabled")
 
 from coldstream import Recommender
 from coldstream.cluster.learners import LocalLearners
+from coldstream.cluster.lines import Lines
 from coldstream.cluster.ray.learners import RayLearners
 from coldstream.cluster.ray.session import connected
 from coldstream.evaluation.methods import parse_method
 from coldstream.evaluation.model import Model
 from coldstream.evaluation.workload import Known, loaded
 from coldstream.increments import State
-from coldstream.runtime.lines import Lines
 from coldstream.runtime.records import Interaction
 
 BATCH = 2000

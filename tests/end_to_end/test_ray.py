@@ -102,7 +102,7 @@ def test_ray_leads_to_the_bits_of_one_process(cluster: Any) -> None:
 
     from coldstream import Recommender
     from coldstream.cluster.learners import LocalLearners
-    from coldstream.runtime.lines import Lines
+    from coldstream.cluster.lines import Lines
 
     log = list(enumerate(records(200, 5), 1))
     state = Recommender(SCHEMA, SMALL, seed=0).state()

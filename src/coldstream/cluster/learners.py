@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from coldstream.cluster.exchange import Changes
+from coldstream.cluster.lines import Lines
 from coldstream.cluster.partition import Partition, Preceding, Tested
 from coldstream.increments import State
-from coldstream.runtime.lines import Lines
 
 
 class Learners(Protocol):

@@ -10,13 +10,13 @@ from coldstream.arrays import Doubles, Integers, Longs
 from coldstream.bounds import Bounds
 from coldstream.cluster.exchange import Changes, owner
 from coldstream.cluster.learning import Elsewhere, PartRecommender
+from coldstream.cluster.lines import Lines
 from coldstream.cluster.partitioning import own_bounds, part_of
 from coldstream.errors import Diverged, Interrupted
 from coldstream.events.event import Event
 from coldstream.features.schema import Schema, fields_by_side
 from coldstream.increments import State
 from coldstream.memory_tuning import collection_paused
-from coldstream.runtime.lines import Lines
 from coldstream.runtime.records import (
     BoundsChanged,
     Evicted,

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 
 from coldstream.cluster.exchange import adopt
 from coldstream.cluster.learners import Learners, LocalLearners
+from coldstream.cluster.lines import Lines, batches
 from coldstream.increments import State
 from coldstream.recommender import Recommender
-from coldstream.runtime.lines import Lines, batches
 from coldstream.runtime.records import FeaturesReleased, Record, UserForgotten, ValuesReleased
 from coldstream.runtime.team import Hire
 

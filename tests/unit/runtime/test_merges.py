@@ -5,12 +5,12 @@ from typing import Any, cast
 
 import pytest
 
+from coldstream.cluster import lines as lines_module
 from coldstream.cluster import team as team_module
+from coldstream.cluster.lines import Lines, batches
 from coldstream.cluster.team import LearnerTeam
-from coldstream.runtime import lines as lines_module
 from coldstream.runtime import merges as module
 from coldstream.runtime.limits import WriterLimits
-from coldstream.runtime.lines import Lines, batches
 from coldstream.runtime.merges import Merges
 from coldstream.runtime.records import Interaction, ItemPut, ItemRemoved, Record, UserForgotten, UserPut
 

@@ -8,8 +8,8 @@ from coldstream import Category, Recommender, Schema
 from coldstream.cluster.exchange import adopt, owner
 from coldstream.cluster.learners import LocalLearners
 from coldstream.cluster.learning import PartRecommender
+from coldstream.cluster.lines import Lines, batches
 from coldstream.errors import Interrupted, InvalidInput
-from coldstream.runtime.lines import Lines, batches
 from coldstream.runtime.records import Interaction, ItemPut, ItemRemoved, UserPut
 from conftest import bits
 

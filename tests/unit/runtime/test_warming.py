@@ -78,7 +78,7 @@ from numba.core.registry import CPUDispatcher
 from coldstream import Categories, Event, Id, Recommender, Schema
 from coldstream.config import preset
 from coldstream.cluster.learners import LocalLearners
-from coldstream.runtime.lines import Lines
+from coldstream.cluster.lines import Lines
 from coldstream.runtime.records import Interaction
 from coldstream.cluster.warming import warm_merging
 from coldstream.cluster.exchange import adopt

@@ -13,11 +13,11 @@ from types import ModuleType
 from typing import Any
 
 from coldstream.cluster.exchange import Changes
+from coldstream.cluster.lines import Lines
 from coldstream.cluster.partition import Partition, Preceding, Tested
 from coldstream.cluster.ray.session import ONE_THREAD, about, check_nodes, check_same, node_address
 from coldstream.errors import Interrupted
 from coldstream.increments import State
-from coldstream.runtime.lines import Lines
 from coldstream.runtime.team import LearnersLost
 
 log = logging.getLogger(__name__)
