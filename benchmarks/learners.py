@@ -13,13 +13,13 @@ from typing import NamedTuple
 os.environ.setdefault("RAY_AUTH_MODE", "disabled")
 
 from coldstream import Recommender
-from coldstream.engines.ray.learners import RayLearners
-from coldstream.engines.ray.session import connected
+from coldstream.cluster.learners import LocalLearners
+from coldstream.cluster.lines import Lines
+from coldstream.cluster.ray.learners import RayLearners
+from coldstream.cluster.ray.session import connected
 from coldstream.evaluation.methods import parse_method
 from coldstream.evaluation.model import Model
 from coldstream.evaluation.workload import Known, loaded
-from coldstream.runtime.learners import LocalLearners
-from coldstream.runtime.lines import Lines
 from coldstream.runtime.records import Interaction
 from coldstream.snapshots.increments import State
 

@@ -106,7 +106,7 @@ def fill(recommender: Recommender, chosen: list[list[int]]) -> None:
     users = recommender.engine.users
     for n, own in enumerate(chosen):
         slots = np.array(own, np.int32)
-        users._packed[f"user{n}"] = packed(UserParts(own, None, (), {}, slots, np.ones(len(own), np.int32)))
+        users._packed[f"user{n}"] = packed(UserParts(own, None, (), {}, slots, np.ones(len(own), np.int32), 0))
 
 
 class Server:

@@ -31,7 +31,7 @@ from coldstream.scoring.ranking import Rank
 from coldstream.snapshots.archive import read_snapshot, write_snapshot
 from coldstream.snapshots.increments import is_increment
 from coldstream.support.arrays import plain
-from coldstream.support.garbage import collection_paused
+from coldstream.support.memory_tuning import collection_paused
 
 __all__ = ["Recommendation", "Recommender", "Size"]
 
@@ -557,7 +557,7 @@ class Recommender:
             Ids of the only items that may, and of items that may not, be returned.
         where
             Attributes that items must have: a mapping from field to a value, to a list of values of which one must match,
-            or to conditions (`any`, `all`, `not`, `min`, `max`); or a function of an item's attributes.
+            or to conditions (`any`, `all`, `not`, `min`, `max`). A function as `where` gets the attributes of each item.
         rules
             Boosts, caps, pins and diversity.
         history

@@ -279,7 +279,8 @@ def test_a_session_goes_with_its_user_though_the_line_that_says_whose_it_was_is_
 
 
 def column_of(writer: Writer, mail: str) -> int | None:
-    found = writer.learner.recommender.inspection.columns_of("context", {"mail": mail})
+    inspection = writer.learner.recommender.inspection
+    found = inspection.columns(inspection.values_of("context", {"mail": mail}))
     return found[0] if found else None
 
 
@@ -332,7 +333,7 @@ def test_claims_of_older_releases_protect_what_has_the_column_now() -> None:
     recommender = Recommender(SCHEMA, factors=3)
     recommender.put_users([("ann", {"country": "NL"}), ("bob", {"country": "Malta"})])
     inspection = recommender.inspection
-    malta, netherlands = (inspection.columns_of("user", {"country": name})[0] for name in ("Malta", "NL"))
+    malta, netherlands = (inspection.columns(inspection.values_of("user", {"country": name}))[0] for name in ("Malta", "NL"))
     kept = [LogLine(b'{"columns":[%d]}' % malta, "bob"), LogLine(b'{"columns":[%d]}' % netherlands, "ann")]
     unclaimed = UnclaimedValues(finished(inspection.given_in_steps()), Leaving({"ann": 9}))
     finished(unclaimed.read_kept(inspection, kept))

@@ -4,7 +4,7 @@ import asyncio
 import os
 import platform
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -17,15 +17,17 @@ from own_writes import put_items, unread
 from served import Home, wait_until
 
 from coldstream import Categories, Category, Id, Schema
+from coldstream.cluster.ray.learners import RayLearners
+from coldstream.cluster.team import HIRE_HERE, team_of
 from coldstream.config import Hyperparameters
-from coldstream.engines.ray.learners import RayLearners
 from coldstream.runtime.learner import Learner
 from coldstream.runtime.limits import WriterLimits
 from coldstream.runtime.records import Interaction, ItemPut, Record, UserPut
 from coldstream.runtime.recovery import RequestedModel, recovered
-from coldstream.runtime.team import Hire
+from coldstream.runtime.team import Hiring
 from coldstream.runtime.verification import verified
 from coldstream.runtime.writing.writer import Writer
+from coldstream.snapshots.increments import State
 from coldstream.storage import stores
 from coldstream.storage.sqlite.store import SqliteStore
 from conftest import bits
@@ -78,8 +80,8 @@ def records(events: int, seed: int) -> Iterator[Record]:
 class Lived:
     """A writer whose learners are on Ray, and all that it has acknowledged."""
 
-    def __init__(self, store: SqliteStore, folder: Path, hire: Hire, learners: int) -> None:
-        requested = RequestedModel(SCHEMA, SMALL, 0, learners=learners, hire=hire)
+    def __init__(self, store: SqliteStore, folder: Path, hire: Callable[[State, int], RayLearners], learners: int) -> None:
+        requested = RequestedModel(SCHEMA, SMALL, 0, learners=learners, hiring=Hiring(team_of(hire), HIRE_HERE))
         self.store, self.folder, self.acknowledged = store, folder, 0
         self.writer = Writer(store, recovered(store, requested), LIMITS, folder)
 
@@ -99,8 +101,8 @@ def test_ray_leads_to_the_bits_of_one_process(cluster: Any) -> None:
     import ray
 
     from coldstream import Recommender
-    from coldstream.runtime.learners import LocalLearners
-    from coldstream.runtime.lines import Lines
+    from coldstream.cluster.learners import LocalLearners
+    from coldstream.cluster.lines import Lines
 
     log = list(enumerate(records(200, 5), 1))
     state = Recommender(SCHEMA, SMALL, seed=0).state()
@@ -158,12 +160,14 @@ def test_learners_and_nodes_go_and_every_event_is_learned_once(cluster: Any, tmp
         acknowledged += asyncio.run(lives(store, {"node": remove_a_node}, 2, 2))
     print("recovered after", {name: round(one, 1) for name, one in seconds.items()})
     with closing(stores.inspected(f"sqlite:{tmp_path / 'data'}")) as view:
-        verdict = verified(view, recent=False, advance=lambda _: None)
+        verdict = verified(view, recent=False, advance=lambda _: None, here=HIRE_HERE)
         assert verdict.same
         assert not verdict.different
         events = sum(b'"kind":"event"' in entry.body for entry in view.read(0))
     with closing(SqliteStore(tmp_path / "data")) as store:
-        here: Learner = recovered(store, RequestedModel(SCHEMA, SMALL, 0, learners=2))  # in this process alone
+        here: Learner = recovered(
+            store, RequestedModel(SCHEMA, SMALL, 0, learners=2, hiring=Hiring(here=HIRE_HERE))
+        )  # in this process alone
         assert here.recommender.events == events
         assert len(bits(here.recommender)[1]) > 10
 
@@ -196,7 +200,7 @@ def test_a_node_with_another_release_or_none_is_named(cluster: Any, tmp_path: Pa
     import ray
 
     from coldstream import Recommender, __version__
-    from coldstream.engines.ray.session import EngineUnavailable
+    from coldstream.cluster.ray.session import EngineUnavailable
 
     package = tmp_path / "coldstream"
     package.mkdir()
@@ -224,8 +228,8 @@ def test_a_node_with_another_release_or_none_is_named(cluster: Any, tmp_path: Pa
 def test_what_is_wrong_with_a_cluster_is_said(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     import ray
 
-    from coldstream.engines.ray import session
-    from coldstream.engines.ray.session import EngineUnavailable, check_same, connected
+    from coldstream.cluster.ray import session
+    from coldstream.cluster.ray.session import EngineUnavailable, check_same, connected
 
     with pytest.raises(
         EngineUnavailable, match=r"learning rule is \d+ here and 0 on node 10.0.0.2; install the same release"

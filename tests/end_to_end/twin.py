@@ -71,7 +71,7 @@ class Twin:
         if said is not None:
             person, part = line[said[0]], line.get(said[1], {})
             side = "context" if line["kind"] == "event" else "user"
-            for column in self.recommender.inspection.columns_of(side, part):
+            for column in self.recommender.inspection.columns(self.recommender.inspection.values_of(side, part)):
                 self._said_by.setdefault(column, set()).add(person)
 
     def _said_by_nobody(self) -> list[int]:

@@ -30,7 +30,7 @@ USES = {
     "ingest": "from coldstream.ingest.source import source_of; source_of('postgresql://h/d')",
     "nats": "from coldstream.ingest.source import source_of; source_of('nats://h/S')",
     "kafka": "from coldstream.ingest.source import source_of; source_of('kafka://h/t')",
-    "ray": "from coldstream.engines.ray.session import loaded; loaded()",
+    "ray": "from coldstream.cluster.ray.session import loaded; loaded()",
     "river": "from coldstream.river import FMRegressor; FMRegressor(n_factors=2).learn_one({'a': 'b'}, 1.0)",
     "sklearn": "from coldstream.sklearn import FMRegressor; FMRegressor(max_iter=1).fit([[0.0], [1.0]], [0.0, 1.0])",
 }

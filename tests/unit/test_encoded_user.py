@@ -25,7 +25,7 @@ def test_it_does_not_outlive_the_columns_it_is_made_of() -> None:
         recommender.learn(Event("u", "i1"))
     recommender.recommend("u")
     shared = recommender.engine.shared
-    released = shared.encoder.vocabulary.release(*shared.encoder.own_feature("user", "u"))
+    released = shared.encoder.vocabulary.release(shared.encoder.id_field("user"), "u")
     shared.machine.parameters.release([released])
     for _ in range(3):
         recommender.learn(Event("v", "i3"))  # takes the column

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from coldstream.engine.merging import merge_rows, merged_penalties, merged_surprise
+from coldstream.cluster.merging import merge_rows, merged_penalties, merged_surprise
 from coldstream.model.shapes import PAPER, PER_FIELD
 
 Given = list[tuple[NDArray[np.int64], NDArray[np.float32]]]

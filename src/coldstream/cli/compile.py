@@ -9,11 +9,12 @@ from typing import Any
 
 import numba
 
+from coldstream.cluster.warming import warm_merging
 from coldstream.config import PRESETS
 from coldstream.features.fields import Categories, Category, Id, Number, TimePart
 from coldstream.features.schema import Schema
 from coldstream.model.factorization_machine import FactorizationMachine
-from coldstream.runtime.warming import warm_merging, warm_reading, warm_up
+from coldstream.runtime.warming import warm_reading, warm_up
 
 _SCHEMA = Schema(
     user=[Id(), Category("country"), Number("age")],

@@ -47,16 +47,16 @@ def engine_of(args: argparse.Namespace) -> Iterator[Engine]:
     if args.engine is None and learners is None:
         yield Engine(run, args.jobs)
         return
-    from coldstream.engines.runs import MERGE_EVERY, RunWithLearners  # what it needs is not always installed
+    from coldstream.cluster.runs import MERGE_EVERY, RunWithLearners  # what it needs is not always installed
 
     every = merge_every or MERGE_EVERY
     if args.engine is None:
         yield Engine(RunWithLearners(learners or 1, every), args.jobs)
         return
-    from coldstream.engines.ray.session import connected
+    from coldstream.cluster.ray.session import connected
 
     with connected(args.address, learners or args.jobs) as ray:
-        from coldstream.engines.ray.runs import RunOnRay, spread_over
+        from coldstream.cluster.ray.runs import RunOnRay, spread_over
 
         if learners is None:
             yield Engine(run, 1, spread_over(ray))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from coldstream.cli.store_address import add_store, store_of
+from coldstream.cluster.team import HIRE_HERE
 from coldstream.errors import InvalidInput
 from coldstream.events.table_writing import WRITERS, TableWriter, writer_of
 from coldstream.features.fields import Attribute, Categories, Field, Number
@@ -14,6 +15,7 @@ from coldstream.features.schema import Schema
 from coldstream.recommender import Recommender
 from coldstream.runtime.records import Interaction, record_of
 from coldstream.runtime.recovery import RequestedModel, followed
+from coldstream.runtime.team import Hiring
 from coldstream.storage import stores
 from coldstream.storage.shown import ShownList
 from coldstream.storage.view import View
@@ -42,7 +44,7 @@ def _run(args: argparse.Namespace) -> int:
     for path in wanted.values():
         writer_of(path)
     with closing(stores.inspected(store_of(args))) as store:
-        recommender = followed(store, RequestedModel(None, None, None)).recommender
+        recommender = followed(store, RequestedModel(None, None, None, hiring=Hiring(here=HIRE_HERE))).recommender
         rows: dict[str, Callable[[], Iterator[dict[str, Any]]]] = {
             "items": lambda: _items(recommender),
             "users": lambda: ({"user": user, **recommender.user(user)} for user in recommender.users()),

@@ -5,7 +5,9 @@ import os
 from functools import partial
 from typing import Any
 
+from coldstream.cluster.team import HIRE_HERE, team_of
 from coldstream.errors import ColdstreamError, InvalidInput
+from coldstream.runtime.team import Hiring
 from coldstream.service.feed import Feed
 from coldstream.service.http.server import serve
 from coldstream.service.settings import Settings, add_flags, given, settled
@@ -29,14 +31,14 @@ def _run(args: argparse.Namespace) -> int:
             raise InvalidInput(
                 f"address is that of an engine's cluster, got {settings.address!r}; give --engine ray with it"
             )
-        serve(settings, feed=_feed(settings))
+        serve(settings, hiring=Hiring(here=HIRE_HERE), feed=_feed(settings))
         return 0
-    from coldstream.engines.ray.session import connected  # what it needs is not always installed
+    from coldstream.cluster.ray.session import connected  # what it needs is not always installed
 
     with connected(settings.address, settings.learners) as ray:
-        from coldstream.engines.ray.learners import RayLearners
+        from coldstream.cluster.ray.learners import RayLearners
 
-        serve(settings, hire=partial(RayLearners, ray), feed=_feed(settings))
+        serve(settings, hiring=Hiring(team_of(partial(RayLearners, ray)), HIRE_HERE), feed=_feed(settings))
     return 0
 
 

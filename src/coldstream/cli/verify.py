@@ -9,6 +9,7 @@ from typing import Any
 from coldstream.cli.running_service import KEY
 from coldstream.cli.store_address import add_store, store_of
 from coldstream.client import Client, Retries, ServiceError, ServiceUnavailable
+from coldstream.cluster.team import HIRE_HERE
 from coldstream.errors import StoreDamaged, Unavailable
 from coldstream.runtime.verification import Held, Verdict, verified
 from coldstream.storage import stores
@@ -41,7 +42,7 @@ def _run(args: argparse.Namespace) -> int:
     with closing(stores.inspected(store_of(args))) as store:
         replicas = [_held_by(url) for url in args.replica]
         try:
-            verdict = verified(store, args.recent, _tell if sys.stderr.isatty() else lambda _: None, replicas)
+            verdict = verified(store, args.recent, _tell if sys.stderr.isatty() else lambda _: None, replicas, HIRE_HERE)
         except StoreDamaged as error:
             print(f"the log is NOT whole: {error}")
             return DIFFERENT

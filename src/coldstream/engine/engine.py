@@ -16,8 +16,7 @@ from coldstream.bounds.bounds import Bounds
 from coldstream.catalogue.slot_table import Place
 from coldstream.config import Hyperparameters
 from coldstream.engine.eviction import Departed, evict, is_due, settle
-from coldstream.engine.exchange import Changes, Exchange, adopt, refuse_bounds
-from coldstream.engine.learning import Elsewhere, learn_all, learn_one, learn_or_observe, learn_own, observe_all, observe_one
+from coldstream.engine.learning import learn_all, learn_one, learn_or_observe, observe_all, observe_one
 from coldstream.engine.memory import Memory, least_budget, memory_of
 from coldstream.engine.shared_model import DescribedItem, SharedModel
 from coldstream.engine.shared_state import MODEL, parts_of, shared_model_of, view_of
@@ -36,7 +35,7 @@ from coldstream.model.factorization_machine import checked_seed
 from coldstream.snapshots.archive import NOT_WHAT_IT_SHOULD_BE
 from coldstream.support.amounts import in_mebibytes
 from coldstream.support.arrays import Flags, Longs, frozen_values, saved_count
-from coldstream.support.garbage import collection_paused
+from coldstream.support.memory_tuning import collection_paused
 from coldstream.users.states import UserState, UserStates
 
 NO_FIELDS: Mapping[str, Field] = MappingProxyType({})
@@ -185,9 +184,9 @@ class Engine:
             raise error
 
     def check_learners(self, learners: int) -> None:
-        """Raise what `exchange` would raise for so many learners."""
+        """Raise `InvalidInput` for fields that so many learners could not agree on."""
         if learners > 1:
-            refuse_bounds(self.shared)
+            self.shared.check_learners()
 
     def check_merge(self, session: str, user: str) -> None:
         """Raise what `Recommender.merge_user` would raise."""
@@ -367,26 +366,6 @@ class Engine:
         gone = evict(self.shared, self.users, before, self.clock)
         self.shared.commit()
         return gone
-
-    def replay_own(self, lines: Sequence[tuple[int, Event | Elsewhere]], slots: list[int]) -> None:
-        """Learn from a part of a batch of a log, and only count the events of users who belong to other learners.
-
-        `slots` has the slots of the items of the batch's events before, and gets those of these.
-        """
-        with collection_paused():
-            self.clock = learn_own(self.shared, self.users, lines, slots, self.clock)
-
-    def exchange(self, learner: int, learners: int) -> Exchange:
-        """Return what this engine tells others as one of several learners of a stream."""
-        return Exchange(self.shared, self.users, learner, learners)
-
-    def merge(self, exchange: Exchange, changes: Sequence[Changes]) -> int:
-        """Apply the changes of all learners of an exchange, and return how many rows of parameters changed."""
-        return exchange.merge(changes, self.clock)
-
-    def adopt(self, changes: Sequence[Changes]) -> None:
-        """Take over changes that others have merged; what was learned here since is lost."""
-        adopt(self.shared, changes, self.clock)
 
     # State
 

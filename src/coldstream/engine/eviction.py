@@ -26,12 +26,6 @@ little for one record, twice as many go at the next look, up to the larger porti
 COUNTED = 1024
 """Events after which items' neighbours are counted again: that takes a look at all items."""
 
-NEARLY = 0.875
-"""Where so much of a budget is used, things will soon have to go: dictionaries get their last size from here on."""
-
-TURNED = 512
-"""As if one of so many things had gone every time, so that a dictionary has it after some hundred thousand events."""
-
 
 class Departed(NamedTuple):
     """What had to go."""
@@ -73,7 +67,6 @@ def evict(shared: SharedModel, users: UserStates, before: Clock, after: Clock) -
     _make_room_for_users(shared, users, gone)
     if before.events // COUNTED != after.events // COUNTED:
         shared.pairs = shared.catalogue.pairs()
-        _turn_over_early(shared, users)
     _make_room_for_items(shared, gone, after)
     _make_room_in_memory(shared, users, gone, after)
     return gone
@@ -164,14 +157,6 @@ def _make_room_in_memory(shared: SharedModel, users: UserStates, departed: Depar
         _drop_users(shared, users, departed, users.use.names(rows.tolist()), "evicted")
 
 
-def _turn_over_early(shared: SharedModel, users: UserStates) -> None:
-    bound, vocabulary = shared.bounds.memory_bytes, shared.encoder.vocabulary
-    if bound is not None and excess(shared, users) > (NEARLY - 1) * bound:
-        users.turn_over(len(users) // TURNED)
-        for field in sorted(shared.admissions.tracked):
-            vocabulary.turn_over(field, vocabulary.count(field) // TURNED)
-
-
 def _release_unheld(shared: SharedModel, departed: Departed, after: Clock) -> bool:
     """Let values go that items had and none has any more, a portion of all columns at most; whether there were any."""
     unheld = shared.catalogue.unheld()
@@ -232,13 +217,11 @@ def _drop_users(shared: SharedModel, users: UserStates, departed: Departed, gone
         users.forget(user)
     if gone:
         shared.gone[f"users {how}"] += len(gone)
-        users.turn_over(len(gone))
     if field is not None:
         columns = [vocabulary.find(field, user) for user in gone]
         known = [column for column in columns if column is not None]
         if known:
             shared.release_columns({field: known})
-            vocabulary.turn_over(field, len(known))
 
 
 def _release(shared: SharedModel, departed: Departed, values: Mapping[int, Sequence[int]], how: str) -> None:
@@ -249,6 +232,3 @@ def _release(shared: SharedModel, departed: Departed, values: Mapping[int, Seque
     released = shared.release_columns(values)
     if released:
         shared.gone[f"values {how}"] += released
-    for field, columns in values.items():
-        if columns:
-            vocabulary.turn_over(field, len(columns))

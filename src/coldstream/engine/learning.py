@@ -7,7 +7,6 @@ ahead, as long as no item comes: those who are drawn must be those who were ther
 
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, chain
-from typing import NamedTuple
 
 import numpy as np
 
@@ -28,14 +27,6 @@ MOST = 256
 
 NOBODY = ("", 0)
 """Whose items matter to an event that is only counted."""
-
-
-class Elsewhere(NamedTuple):
-    """An event whose user belongs to another learner: it is counted here, and learned there."""
-
-    event: Event
-    recent: Sequence[int]
-    """The slots of the user's last items, the latest at the end; −1 − n is that of the item of event n of the batch."""
 
 
 def learn_one(shared: SharedModel, users: UserStates, event: Event, clock: Clock) -> Clock:
@@ -89,7 +80,7 @@ def learn_or_observe(
 
     The bits are those of learning one by one.
     """
-    pending = _Pending(shared, users, clock, observe=True)
+    pending = Pending(shared, users, clock, observe=True)
     places: list[Place] = []
     for position, event in lines:
         places.append(pending.add(event, position))
@@ -98,36 +89,11 @@ def learn_or_observe(
     return pending.clock, places
 
 
-def learn_own(
-    shared: SharedModel,
-    users: UserStates,
-    lines: Iterable[tuple[int, Event | Elsewhere]],
-    slots: list[int],
-    clock: Clock,
-) -> Clock:
-    """Learn events with their positions, and count those that others learn; the clock after them.
-
-    `slots` has those of the items of earlier events of the batch, and gets those of these.
-    """
-    pending = _Pending(shared, users, clock, observe=True)
-    for position, line in lines:
-        if isinstance(line, Elsewhere):
-            recent = line.recent
-            if recent and min(recent) < 0:
-                recent = [slot if slot >= 0 else slots[-1 - slot] for slot in recent]
-            slots.append(pending.count(line.event, position, recent))
-        else:
-            slots.append(pending.add(line, position).number)
-            shared.encoder.vocabulary.commit()
-    pending.learn()
-    return pending.clock
-
-
 def observe_all(
     shared: SharedModel, users: UserStates, lines: Iterable[tuple[int, Event]], clock: Clock
 ) -> tuple[Clock, list[Place]]:
     """Observe events with their positions, as if one by one; the clock after them, and their items' places."""
-    pending = _Pending(shared, users, clock, observe=True)
+    pending = Pending(shared, users, clock, observe=True)
     places: list[Place] = []
     for position, event in lines:
         places.append(pending.observe(event, position))
@@ -145,7 +111,7 @@ def learn_all(shared: SharedModel, users: UserStates, events: Sequence[Event], c
     undo_users = users.checkpoint(dict.fromkeys(event.user for event in events))
     undo_catalogue, undo_parameters = shared.catalogue.checkpoint(), shared.machine.parameters.checkpoint()
     undo_bounds = shared.checkpoint_bounds()
-    pending = _Pending(shared, users, clock, observe=False)
+    pending = Pending(shared, users, clock, observe=False)
     try:
         for position, event in enumerate(events, clock.position + 1):
             pending.add(event, position)
@@ -161,7 +127,7 @@ def learn_all(shared: SharedModel, users: UserStates, events: Sequence[Event], c
     return pending.clock
 
 
-class _Pending:
+class Pending:
     """Events that were admitted and remembered, and are not learned yet."""
 
     def __init__(self, shared: SharedModel, users: UserStates, clock: Clock, observe: bool) -> None:
@@ -231,23 +197,6 @@ class _Pending:
         self._seen_by.append((user, len(before) + len(since)))
         if effect.had:
             since.append(slot)
-
-    def count(self, event: Event, position: int, recent: Sequence[int]) -> int:
-        """One more of a user who is not known here, after these items: it is counted. The slot of its item."""
-        shared, effect = self._shared, self._shared.effect_of(event)
-        comes, clock = self._begin(event, position)
-        new = comes or event.context
-        slot = shared.admit_item(event, clock) if new else shared.catalogue.slot(event.item)
-        self._append(0, slot, clock, event.time, effect, recent, False)
-        self._passed_over.append([])
-        self._seen_by.append(NOBODY)
-        self.clock = clock.after(event.time)
-        if comes:
-            self.learn()
-            shared.catalogue.settle()
-        if new:
-            shared.encoder.vocabulary.commit()
-        return slot
 
     def _begin(self, event: Event, position: int) -> tuple[bool, Clock]:
         """Whether the item of an event comes, and the moment of it; what waits is learned first where it has to be."""

@@ -260,6 +260,14 @@ class SharedModel:
         else:
             self.encoder.vocabulary.fill_any_gap()
 
+    def check_learners(self) -> None:
+        """Refuse what several learners could not agree on: `admit_after`, because each counts uses of its own."""
+        for number, limit in self.admissions.limits.items():
+            if limit.admit_after > 1:
+                name, own = self.encoder.vocabulary.fields[number], shown(limit.admit_after)
+                message = f"field {name!r} must not have admit_after where several learn, got {own}"
+                raise InvalidInput(f"{message}; leave it out, or learn with one")
+
     # One event
 
     def effect_of(self, event: Event) -> Feedback:

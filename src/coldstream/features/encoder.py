@@ -179,11 +179,6 @@ class Encoder:
 
     # Named features and columns
 
-    def own_feature(self, side: str, name: str) -> tuple[int, str] | None:
-        """The id feature of a user or an item, where the schema has one."""
-        number = self._ids[side]
-        return None if number is None else (number, name)
-
     def id_field(self, side: str) -> int | None:
         """The number of the id field of a side, where the schema has one."""
         return self._ids[side]

@@ -12,7 +12,6 @@ import numpy as np
 from coldstream.bounds.costs import text_cost, texts_cost
 from coldstream.features.sorted_columns import SortedColumns
 from coldstream.support.arrays import Integers, checked_columns
-from coldstream.turnover import Turnover
 
 GAP, ITEM_GAP = -1, -2
 """The field of a column that stands for nothing; and of one that a feature of an item left, where these are kept apart."""
@@ -57,7 +56,6 @@ class Vocabulary:
         self._started = 0
         self._columns: list[dict[str, int]] = []
         self._listed: list[SortedColumns] = []  # by field
-        self._turnover: dict[int, Turnover] = {}  # of those fields of which values had to go
         self._numbers: dict[str, int] = {}
         self._field_of = array("i")  # −1 for a gap
         self._value_of: list[str | None] = []
@@ -207,10 +205,6 @@ class Vocabulary:
             gaps.sort()  # which is a heap
         self._uncommitted += map(_released, zip(columns, repeat(field), values))
         self._listed[field].remove_all(columns)
-
-    def turn_over(self, field: int, gone: int) -> None:
-        """So many values of a field had to go, and from now on others will."""
-        self._turnover.setdefault(field, Turnover()).goes_on(self._columns[field], gone)
 
     def _vacate(self, field: int, value: str) -> int:
         column = self._columns[field].pop(value)

@@ -186,10 +186,6 @@ class Inspection:
         found = (self._vocabulary.find(number, value) for number, value in values)
         return [column for column in found if column is not None]
 
-    def columns_of(self, side: str, given: Mapping[str, Any]) -> list[int]:
-        """The columns of a user's attributes, or of a context, as given."""
-        return self.columns(self.values_of(side, given))
-
     def field_name(self, number: int) -> str:
         """The name of a field, such as `user.country`."""
         return self._vocabulary.fields[number]

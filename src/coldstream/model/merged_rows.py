@@ -1,4 +1,4 @@
-"""Rows that several learners have changed, merged in one pass over them; `coldstream.engine.merging` states the rule.
+"""Rows that several learners have changed, merged in one pass over them; `coldstream.cluster.merging` states the rule.
 
 Shapes: d columns, u of them touched by any learner, n learners, g rows given by all of them together, m numbers in a row.
 """

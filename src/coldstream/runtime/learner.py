@@ -14,11 +14,10 @@ from coldstream.events.event import Event
 from coldstream.features.schema import Schema
 from coldstream.recommender import Recommender
 from coldstream.runtime.chain import Chain, made_of_chain
-from coldstream.runtime.learners import LocalLearners
 from coldstream.runtime.live_evaluation import LiveEvaluation
 from coldstream.runtime.records import Evicted, Interaction, LogHeader, Record, record_of
 from coldstream.runtime.rule import LEARNING_RULE
-from coldstream.runtime.team import Hire, Team
+from coldstream.runtime.team import Hiring, Team
 from coldstream.scoring.ranking import Rank
 from coldstream.snapshots.archive import NOT_WHAT_IT_SHOULD_BE, write_snapshot
 from coldstream.snapshots.increments import State
@@ -80,8 +79,8 @@ class Learner:
         """What it was loaded from: the next increment can build on that."""
         self.learners = 1
         """How many learn the log where it has come to."""
-        self.hire: Hire | None = None
-        """Makes those who learn; without it this process learns, also for several."""
+        self.hiring = Hiring()
+        """Makes those who learn in place of this process."""
         self.team: Team | None = None
         """Those who learn, where this process only observes."""
         self.unmerged = 0
@@ -108,7 +107,7 @@ class Learner:
         """Do what a line of the log says."""
         record.meet_team(self)
         if self.team is not None:
-            self.team.send([(position, one) for one in record.for_team(self.recommender)])
+            self.team.send([(position, record)])
         record.apply(self, position, ranks)
         self.position = position
 
@@ -142,17 +141,22 @@ class Learner:
     @property
     def has_team(self) -> bool:
         """Whether others learn, here or elsewhere."""
-        return self.hire is not None or self.learners > 1
+        return self.hiring.elsewhere is not None or self.learners > 1
 
     def engage(self) -> None:
         """Find those who learn, where others do; it may take seconds."""
-        if self.team is None and self.has_team:
-            self.team = Team((self.hire or LocalLearners)(self.recommender.state(), self.learners))
+        if self.team is not None or not self.has_team:
+            return
+        hire = self.hiring.elsewhere or self.hiring.here
+        if hire is None:
+            message = f"behind line {self.position} the log has {self.learners} learners, and only one can learn here"
+            raise InvalidInput(f"{message}; read it with the coldstream command")
+        self.team = hire(self.recommender, self.learners)
 
     def merge(self, learners: int) -> None:
         """Take over what was learned, let go what has to go, and go on with so many learners."""
         if self.team is not None:
-            self.team.merge(self.recommender)
+            self.team.merge()
         gone = self.recommender.engine.let_go()
         if self.team is not None and any(gone):
             self.team.send([(self.position, Evicted(tuple(gone.users), tuple(gone.items), tuple(gone.values)))])

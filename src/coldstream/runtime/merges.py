@@ -6,10 +6,10 @@ from time import monotonic
 
 from coldstream.errors import StoreUnavailable
 from coldstream.runtime.learner import Learner
-from coldstream.runtime.learners import LearnersLost
 from coldstream.runtime.limits import WriterLimits
 from coldstream.runtime.recovery import recovered_again
 from coldstream.runtime.snapshots import InStore
+from coldstream.runtime.team import LearnersLost
 from coldstream.storage.view import View
 
 log = logging.getLogger(__name__)

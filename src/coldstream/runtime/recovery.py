@@ -23,7 +23,7 @@ from coldstream.recommender import Recommender
 from coldstream.runtime.learner import Learner
 from coldstream.runtime.records import BoundsChanged, LogHeader, Merged, Record, RuleChanged, SchemaExtended, line, record_of
 from coldstream.runtime.rule import LEARNING_RULE, check_rule
-from coldstream.runtime.team import Hire
+from coldstream.runtime.team import Hiring
 from coldstream.storage.store import Entry, Saved, Store
 from coldstream.storage.view import View
 
@@ -48,8 +48,8 @@ class RequestedModel(NamedTuple):
     """Changes to the bounds of the log, or in a new log to those of a recommender that is not told any."""
     learners: int = 1
     """How many learn."""
-    hire: Hire | None = None
-    """What makes them; without it this process learns."""
+    hiring: Hiring = Hiring()
+    """What makes learners in place of this process."""
 
 
 def recovered(store: Store, requested: RequestedModel, unwanted: Callable[[], bool] = lambda: False) -> Learner:
@@ -62,7 +62,7 @@ def recovered(store: Store, requested: RequestedModel, unwanted: Callable[[], bo
         _begin(store, requested)
     started = perf_counter()
     learner = newest(store)
-    learner.hire = requested.hire
+    learner.hiring = requested.hiring
     _replay(store, learner, unwanted, started)
     check_requested(requested, learner)
     take_up(store, requested, learner)
@@ -73,7 +73,7 @@ def recovered(store: Store, requested: RequestedModel, unwanted: Callable[[], bo
 def recovered_again(store: View, before: Learner) -> Learner:
     """The learner that a store leads to, where those who learned for another were lost."""
     learner = newest(store)
-    learner.hire = before.hire
+    learner.hiring = before.hiring
     try:
         _replay(store, learner, lambda: False, perf_counter())
         learner.engage()
@@ -91,6 +91,7 @@ def followed(store: View, requested: RequestedModel, unwanted: Callable[[], bool
     _refuse_ahead(store)
     started = perf_counter()
     learner = newest(store)
+    learner.hiring = requested.hiring._replace(elsewhere=None)
     check_rule(learner.rule)
     first = learner.position
     _replay(store, learner, unwanted, started)

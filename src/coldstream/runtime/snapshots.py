@@ -18,8 +18,8 @@ from coldstream.runtime.chain import Chain
 from coldstream.runtime.cut import Cut, WrittenFile
 from coldstream.runtime.learner import KnownLine, Learner
 from coldstream.snapshots.fork import LONGEST
-from coldstream.snapshots.huge_pages import Collapsing
 from coldstream.storage.store import Saved, SnapshotStore
+from coldstream.support.memory_tuning import Collapsing
 
 log = logging.getLogger(__name__)
 

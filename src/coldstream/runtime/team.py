@@ -1,45 +1,38 @@
-"""Several who learn for one who answers: it observes every line at once, and takes over at a merge what they learned."""
+"""Learners that learn a log for the process that answers, as the runtime sees them: it observes, and they learn."""
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
+from coldstream.errors import ColdstreamError
 from coldstream.recommender import Recommender
-from coldstream.runtime.learners import Learners
-from coldstream.runtime.lines import Lines, batches
 from coldstream.runtime.records import Record
-from coldstream.snapshots.increments import State
-
-Hire: TypeAlias = Callable[[State, int], Learners]
-"""Makes so many learners that know a state."""
-
-SENT_TOGETHER = 256
-"""Lines that wait to be sent: nobody reads from learners, so that they may be a little behind."""
 
 
-class Team:
-    """Learners, and the lines that are on their way to them."""
+class LearnersLost(ColdstreamError):
+    """Learners that do not answer: a process was killed, a machine is gone. All of them have to begin again."""
 
-    def __init__(self, learners: Learners) -> None:
-        self._learners = learners
-        self._waiting: list[tuple[int, Record]] = []
+
+class Team(Protocol):
+    """Learners that learn every line of a log for one recommender, which takes over what they learned at a merge."""
 
     def send(self, lines: Sequence[tuple[int, Record]]) -> None:
-        """Let them learn lines, now or later."""
-        self._waiting += lines
-        if len(self._waiting) >= SENT_TOGETHER:
-            self._flush()
+        """Let them learn lines, now or later. The recommender has not applied these lines yet."""
 
-    def merge(self, front: Recommender) -> None:
-        """Let `front` know what they have learned of all lines so far. Raises `LearnersLost` where some do not answer."""
-        self._flush()
-        front.engine.adopt(self._learners.merge_for_front()())
+    def merge(self) -> None:
+        """Take over what they have learned of all lines so far. Raises `LearnersLost` where some do not answer."""
 
     def close(self) -> None:
         """Let them go."""
-        self._learners.close()
 
-    def _flush(self) -> None:
-        for batch in batches(self._waiting):
-            self._learners.take(Lines.of(batch))
-            self._learners.learn(len(batch))
-        self._waiting = []
+
+Hire: TypeAlias = Callable[[Recommender, int], Team]
+"""Makes a team of so many learners that know what a recommender knows."""
+
+
+class Hiring(NamedTuple):
+    """Who learns a log in place of the process that answers."""
+
+    elsewhere: Hire | None = None
+    """Makes learners in other processes, which learn the log whatever number of learners it has."""
+    here: Hire | None = None
+    """Makes learners in this process, for a log of several learners where there are none elsewhere."""

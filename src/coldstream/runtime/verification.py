@@ -10,6 +10,7 @@ from coldstream.runtime.fingerprint import digest
 from coldstream.runtime.learner import OWN, Learner
 from coldstream.runtime.records import record_of
 from coldstream.runtime.recovery import at_the_beginning, loaded
+from coldstream.runtime.team import Hire, Hiring
 from coldstream.snapshots.increments import State
 from coldstream.storage.store import Entry, Saved
 from coldstream.storage.view import View
@@ -43,10 +44,17 @@ class Verdict(NamedTuple):
     """Replicas that were compared, and what is wrong with each; nothing, where all bits are the same."""
 
 
-def verified(store: View, recent: bool, advance: Callable[[int], None], replicas: Sequence[Held] = ()) -> Verdict:
+def verified(
+    store: View,
+    recent: bool,
+    advance: Callable[[int], None],
+    replicas: Sequence[Held] = (),
+    here: Hire | None = None,
+) -> Verdict:
     """Replay the log from its oldest base, or if only the recent part matters from the oldest snapshot, and compare.
 
-    `advance` hears now and then how many lines are done. Replicas are compared that were asked before.
+    `advance` hears now and then how many lines are done. Replicas are compared that were asked before. `here`
+    makes the learners of a log of several.
     """
     # By position: of two writers, the one that knows less may have taken the later snapshot.
     waiting = sorted(store.snapshots(), key=lambda saved: (saved.position, saved.number))
@@ -54,6 +62,7 @@ def verified(store: View, recent: bool, advance: Callable[[int], None], replicas
     learner = _oldest(store, waiting, different) if recent or store.base() else None
     if learner is None:
         learner = at_the_beginning(store)
+    learner.hiring = Hiring(here=here)
     base, replayed, same = learner.position, 0, list[Saved]()
     asked, held = sorted(replicas, key=lambda one: one.position), list[tuple[Held, str]]()
 

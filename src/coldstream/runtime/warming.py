@@ -10,17 +10,14 @@ from coldstream.events.event import Event
 from coldstream.features.fields import Categories, Category, Field, Number
 from coldstream.features.schema import Schema
 from coldstream.recommender import Recommender
-from coldstream.runtime.learners import LocalLearners
-from coldstream.runtime.lines import Lines
 from coldstream.runtime.live_evaluation import LiveEvaluation
-from coldstream.runtime.records import Interaction
 
 _ITEMS = 12
 
 
 def warm_up(schema: Schema, hyperparameters: Hyperparameters) -> None:
     """Compile, or load what was compiled before."""
-    recommender, event = _begun(schema, hyperparameters), Event("user", "item 1", 0.0)
+    recommender, event = example_recommender(schema, hyperparameters), Event("user", "item 1", 0.0)
     recommender.learn(event)
     recommender.observe(event)
     recommender.engine.replay([(recommender.position + 1, event)])
@@ -33,21 +30,11 @@ def warm_up(schema: Schema, hyperparameters: Hyperparameters) -> None:
 
 def warm_reading(schema: Schema, hyperparameters: Hyperparameters) -> None:
     """The part of it that answers: another process may do the rest meanwhile."""
-    _read(_begun(schema, hyperparameters))
+    _read(example_recommender(schema, hyperparameters))
 
 
-def warm_merging(schema: Schema, hyperparameters: Hyperparameters) -> None:
-    """What several learners of one log call besides, and the process in front of them."""
-    front = _begun(schema, hyperparameters)
-    learners = LocalLearners(front.state(), 2)
-    events = [Interaction(f"user {number}", f"item {number % 3}", 0.0) for number in range(8)]
-    learners.take(Lines.of(enumerate(events, front.position + 1)))
-    learners.learn(len(events))
-    front.engine.replay_observed([(position, event.event()) for position, event in enumerate(events, front.position + 1)])
-    front.engine.adopt(learners.merge_for_front()())
-
-
-def _begun(schema: Schema, hyperparameters: Hyperparameters) -> Recommender:
+def example_recommender(schema: Schema, hyperparameters: Hyperparameters) -> Recommender:
+    """A recommender with a few items, to be thrown away."""
     recommender = Recommender(schema, hyperparameters)
     examples = {field.name: _example(field) for field in schema.item}
     attributes = {name: raw for name, raw in examples.items() if raw is not None}

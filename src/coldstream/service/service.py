@@ -1,7 +1,6 @@
 """The service between its start and its stop."""
 
 import asyncio
-import gc
 import logging
 from collections.abc import Callable, Collection
 from dataclasses import fields
@@ -24,7 +23,7 @@ from coldstream.runtime.replication.follower import Follower
 from coldstream.runtime.replication.progress import Progress
 from coldstream.runtime.replication.replica import Replica
 from coldstream.runtime.replication.roles import NotTheWriter
-from coldstream.runtime.team import Hire
+from coldstream.runtime.team import Hiring
 from coldstream.runtime.turns import in_turns
 from coldstream.runtime.warming import warm_up
 from coldstream.runtime.writing.writer import NOT_HERE, Stopping, Writer
@@ -41,6 +40,7 @@ from coldstream.storage.shown import ShownStore
 from coldstream.storage.store import Store
 from coldstream.support.amounts import bytes_of, seconds_of
 from coldstream.support.files import private_folder
+from coldstream.support.memory_tuning import freeze_objects
 
 log = logging.getLogger(__name__)
 
@@ -98,6 +98,10 @@ class StartUp:
         return monotonic() - self._began
 
 
+NOBODY_ELSE = Hiring()
+"""No learners but this process."""
+
+
 class Service:
     """Recovers, gets ready, answers, stops. Everything but the recovery runs on the event loop.
 
@@ -109,11 +113,11 @@ class Service:
         settings: Settings,
         store: Store | Shared,
         port: int = 0,
-        hire: Hire | None = None,
+        hiring: Hiring = NOBODY_ELSE,
         shown: Callable[[], ShownStore] | None = None,
     ) -> None:
         self.settings = settings
-        self._hire = hire
+        self._hiring = hiring
         self.failure: BaseException | None = None
         """What ended the service, where nobody asked for it."""
         self.abandoned = False
@@ -284,7 +288,7 @@ class Service:
             self._begun, self.start_up = True, None
             self.live_samples.restore(learner.curves())
             learner.curves = self.live_samples.encoded
-            _leave_garbage_for_later()
+            freeze_objects()
             self._sampling = asyncio.create_task(self._sample())
             if self.feed is not None:
                 self.feed.start(self)
@@ -309,7 +313,7 @@ class Service:
             log.error("lists that were shown cannot be erased; remove their file", extra={"reason": str(error)})
 
     def _requested(self) -> RequestedModel:
-        return requested_model(self.settings)._replace(hire=self._hire)
+        return requested_model(self.settings)._replace(hiring=self._hiring)
 
     async def _learner(self, requested: RequestedModel) -> Learner:
         if self._replica is not None:
@@ -356,13 +360,3 @@ class Service:
             assert self.settings.data is not None
             return self.settings.data
         return private_folder(f"coldstream-{blake2b(self.settings.store.encode(), digest_size=8).hexdigest()}")
-
-
-def _leave_garbage_for_later() -> None:
-    """Look for reference cycles seldom, and among few: we make none, and looking through many holds up whoever asks.
-
-    What is new is looked through twice, in portions that take less than a millisecond; what has stayed, hardly ever.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(1_000, 1, 100_000)

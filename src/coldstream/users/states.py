@@ -25,7 +25,6 @@ from coldstream.features.history import Features, LastItemFeatures, RecentHistor
 from coldstream.features.sparse import Sparse
 from coldstream.support.arrays import Integers, grown
 from coldstream.support.ragged import blobs, document_of, joined, joined_texts, packed_document, texts
-from coldstream.turnover import Turnover
 from coldstream.users.packed import MOST_TIMES, NOTHING, UserParts, check_all, packed, unpacked
 from coldstream.users.use import UserUse
 
@@ -124,7 +123,6 @@ class UserStates:
         """What ids and attributes weigh, in bytes."""
         self.sessions: dict[str, tuple[str, ...]] = {}
         """The sessions that were folded into users: they have lines of their own, which go with the user."""
-        self._turnover = Turnover()
         self.departures = self.epoch = 0
         """How many users went, and since which position of the log that is counted. Neither is saved."""
 
@@ -181,12 +179,6 @@ class UserStates:
         self.sessions.pop(user, None)
         if self.use is not None:
             self.use.forget(user)
-
-    def turn_over(self, gone: int) -> None:
-        """Users have to go for others, from now on."""
-        self._turnover.goes_on(self._packed, gone)
-        if self.use is not None:
-            self.use.turn_over(gone)
 
     def merge(self, session: str, user: str, clock: Clock) -> None:
         """Fold what a session did into a user, behind what the user did, and drop the session."""

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from coldstream.bounds.usage import Usage
 from coldstream.events.clock import Clock
 from coldstream.support.arrays import Integers, checked_columns
-from coldstream.turnover import Turnover
 
 
 class UserUse:
@@ -22,7 +21,6 @@ class UserUse:
         self._rows: dict[str, int] = {}
         self._names: list[str | None] = []
         self._gaps: list[int] = []
-        self._turnover = Turnover()
 
     def __contains__(self, user: object) -> bool:
         return user in self._rows
@@ -56,10 +54,6 @@ class UserUse:
         self._names[row] = None
         self.usage.forget([row])
         heapq.heappush(self._gaps, row)
-
-    def turn_over(self, gone: int) -> None:
-        """Users have to go for others, from now on."""
-        self._turnover.goes_on(self._rows, gone)
 
     def take_half_life(self, half_life: float, clock: Clock) -> None:
         """Go on with another half-life."""

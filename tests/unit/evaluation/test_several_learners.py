@@ -3,7 +3,7 @@
 import pytest
 
 from coldstream import Category, Event, Id, InvalidInput, Schema
-from coldstream.engines.runs import RunWithLearners
+from coldstream.cluster.runs import RunWithLearners
 from coldstream.evaluation.prequential import unwatched
 from coldstream.evaluation.runs import Job, run
 from coldstream.evaluation.workload import Known, Workload, hand_over

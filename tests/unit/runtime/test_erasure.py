@@ -106,7 +106,7 @@ def features(learner: Learner) -> set[str]:
 
 
 def vector(recommender: Recommender, country: str) -> list[float]:
-    (column,) = recommender.inspection.columns_of("user", {"country": country})
+    (column,) = recommender.inspection.columns(recommender.inspection.values_of("user", {"country": country}))
     return recommender.engine.shared.machine.parameters.theta.V[column].tolist()
 
 
@@ -262,7 +262,8 @@ def test_a_line_of_an_older_release_says_itself_which_values_go(store: Full, fol
         await writer.write([*ITEMS, *ANN, *BOB])
 
     learner = during(store, folder, work)
-    columns = learner.recommender.inspection.columns_of("context", {"mail": "ann@example.org"})
+    inspection = learner.recommender.inspection
+    columns = inspection.columns(inspection.values_of("context", {"mail": "ann@example.org"}))
     learner.apply(learner.position + 1, UserForgotten("ann", tuple(columns)))
     assert "context.mail=ann@example.org" not in features(learner)
 

@@ -9,12 +9,14 @@ from typing import Any, ClassVar
 import pytest
 from several import SCHEMA, lines
 
+from coldstream.cluster.learners import LocalLearners
+from coldstream.cluster.team import HIRE_HERE, team_of
 from coldstream.config import Hyperparameters
 from coldstream.runtime import merges as module
-from coldstream.runtime.learners import LearnersLost, LocalLearners
 from coldstream.runtime.limits import WriterLimits
 from coldstream.runtime.records import Interaction, ItemPut, ItemRemoved, Record, UserForgotten, UserMerged
 from coldstream.runtime.recovery import RequestedModel, recovered
+from coldstream.runtime.team import Hiring, LearnersLost
 from coldstream.runtime.verification import verified
 from coldstream.runtime.writing.writer import Writer
 from coldstream.snapshots.increments import State
@@ -54,6 +56,11 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     Mortal.deaths, Mortal.merges = [], 0
 
 
+def hiring(begin: Any) -> Hiring:
+    """Learners that `begin` makes, or in this process where they are several."""
+    return Hiring(None if begin is None else team_of(begin), HIRE_HERE)
+
+
 def written(
     folder: Path, given: Sequence[Record], learners: int, hire: Any = Mortal, folds: Sequence[Record] = ()
 ) -> Writer:
@@ -61,7 +68,9 @@ def written(
 
     async def live() -> Writer:
         with closing(SqliteStore(folder)) as store:
-            writer = Writer(store, recovered(store, RequestedModel(SCHEMA, SMALL, 0, {}, learners, hire)), LIMITS, folder)
+            writer = Writer(
+                store, recovered(store, RequestedModel(SCHEMA, SMALL, 0, {}, learners, hiring(hire))), LIMITS, folder
+            )
             await writer.start(lambda: None)
             for first in range(0, len(given), 9):
                 await writer.write(given[first : first + 9])
@@ -76,12 +85,12 @@ def written(
 def replayed(folder: Path, learners: int) -> tuple[Any, int]:
     """What the log leads to in one process, and how many events it has."""
     with closing(stores.inspected(f"sqlite:{folder}")) as view:
-        verdict = verified(view, recent=False, advance=lambda _: None)
+        verdict = verified(view, recent=False, advance=lambda _: None, here=HIRE_HERE)
         assert verdict.same
         assert not verdict.different
         events = sum(b'"kind":"event"' in entry.body for entry in view.read(0))
     with closing(SqliteStore(folder)) as store:
-        here = recovered(store, RequestedModel(SCHEMA, SMALL, 0, {}, learners))
+        here = recovered(store, RequestedModel(SCHEMA, SMALL, 0, {}, learners, hiring(None)))
         return bits(here.recommender), events
 
 

@@ -5,14 +5,14 @@ from typing import Any, cast
 
 import pytest
 
-from coldstream.runtime import lines as lines_module
+from coldstream.cluster import lines as lines_module
+from coldstream.cluster import team as team_module
+from coldstream.cluster.lines import Lines, batches
+from coldstream.cluster.team import LearnerTeam
 from coldstream.runtime import merges as module
-from coldstream.runtime import team as team_module
 from coldstream.runtime.limits import WriterLimits
-from coldstream.runtime.lines import Lines, batches
 from coldstream.runtime.merges import Merges
 from coldstream.runtime.records import Interaction, ItemPut, ItemRemoved, Record, UserForgotten, UserPut
-from coldstream.runtime.team import Team
 
 
 @pytest.mark.parametrize(
@@ -90,14 +90,16 @@ def test_lines_wait_until_some_go_together_or_somebody_asks(monkeypatch: pytest.
             return lambda: "changes"
 
     adopted = list[object]()
-    team = Team(cast(Any, Learners()))
+    monkeypatch.setattr(team_module, "adopt", lambda shared, changes, clock: adopted.append((shared, changes, clock)))
+    front = SimpleNamespace(update_parameters=lambda update: update("shared", "clock"))
+    team = LearnerTeam(cast(Any, front), cast(Any, Learners()))
     team.send(numbered(E, P, U))
     assert taken == []
     team.send(numbered(E))
     assert taken == [("take", 4), ("learn", 4)]
     team.send(numbered(E, E))
-    team.merge(cast(Any, SimpleNamespace(adopt=adopted.append)))
+    team.merge()
     assert taken[2:] == [("take", 2), ("learn", 2), ("merge", 0)]
-    assert adopted == ["changes"]
-    team.merge(cast(Any, SimpleNamespace(adopt=adopted.append)))
+    assert adopted == [("shared", "changes", "clock")]
+    team.merge()
     assert taken[5:] == [("merge", 0)], "what was sent is not sent again"

@@ -5,10 +5,11 @@ import pytest
 from several import SCHEMA, lines, recommender
 
 from coldstream import Category, Recommender, Schema
-from coldstream.engine.exchange import owner
+from coldstream.cluster.exchange import adopt, owner
+from coldstream.cluster.learners import LocalLearners
+from coldstream.cluster.learning import PartRecommender
+from coldstream.cluster.lines import Lines, batches
 from coldstream.errors import Interrupted, InvalidInput
-from coldstream.runtime.learners import LocalLearners
-from coldstream.runtime.lines import Lines, batches
 from coldstream.runtime.records import Interaction, ItemPut, ItemRemoved, UserPut
 from conftest import bits
 
@@ -170,7 +171,8 @@ def test_whoever_does_not_learn_can_take_over_what_was_learned() -> None:
             case Interaction():
                 front.engine.replay_observed([(position, record.event())])
     before = front.state()[1]["model.V"].copy()
-    front.engine.adopt(learners.merge_for_front()())
+    changes = learners.merge_for_front()()
+    front.update_parameters(lambda shared, clock: adopt(shared, changes, clock))
     assert (front.state()[1]["model.V"] != before).any()
     for partition in learners.partitions:
         other = partition.recommender
@@ -197,8 +199,8 @@ def test_values_that_come_after_some_uses_are_refused_where_each_learner_would_c
     }
     for side, schema in rare.items():
         with pytest.raises(InvalidInput, match=rf"field '{side}\.\w+' must not have admit_after where several learn"):
-            Recommender(schema).exchange(0, 2)
-        Recommender(schema).exchange(0, 1)
+            PartRecommender(schema).exchange(0, 2)
+        PartRecommender(schema).exchange(0, 1)
 
 
 def test_changes_of_somebody_are_missing() -> None:

@@ -24,11 +24,12 @@ from coldstream.runtime.recovery import RequestedModel, recovered
 from coldstream.runtime.snapshots import _is_being_written
 from coldstream.runtime.verification import verified
 from coldstream.runtime.writing.writer import Writer
-from coldstream.snapshots import fork, huge_pages
+from coldstream.snapshots import fork
 from coldstream.snapshots.fork import Fork
 from coldstream.snapshots.increments import State, fingerprint
 from coldstream.storage.sqlite.store import SqliteStore
 from coldstream.storage.store import Saved
+from coldstream.support import memory_tuning
 from conftest import bits
 
 NEVER = WriterLimits(snapshot_lines=0, snapshot_seconds=0, erase_seconds=0)
@@ -335,7 +336,7 @@ def test_memory_is_moved_together_again_after_every_fork_until_the_end(
             await writer.snapshots._collapsing._task
         await writer.write([event(9)])
 
-    monkeypatch.setattr(huge_pages, "collapse", noted)
+    monkeypatch.setattr(memory_tuning, "collapse", noted)
     during(store, tmp_path, three)
     assert asked == [False] * 4  # and not after the last, when everything ends
 
@@ -358,6 +359,6 @@ def test_a_failed_writer_leaves_nothing_behind_that_goes_on(
         writer.failed = StoreUnavailable("gone")
         await asyncio.wait_for(writer.stop(), 10.0)
 
-    monkeypatch.setattr(huge_pages, "collapse", long)
+    monkeypatch.setattr(memory_tuning, "collapse", long)
     asyncio.run(live())
     assert ended == [True]

@@ -11,11 +11,12 @@ import pytest
 from msgspec import structs
 from several import SCHEMA, lines, recommender
 
-from coldstream import Bounds, Categories, Category, Feedback, Id, Recommender, Schema
-from coldstream.engine.exchange import owner
+from coldstream import Bounds, Categories, Category, Feedback, Id, InvalidInput, Recommender, Schema
+from coldstream.cluster.exchange import owner
+from coldstream.cluster.learners import LocalLearners
+from coldstream.cluster.team import HIRE_HERE, team_of
 from coldstream.errors import StoreUnavailable
 from coldstream.runtime.learner import Learner
-from coldstream.runtime.learners import LocalLearners
 from coldstream.runtime.live_evaluation import LiveEvaluation
 from coldstream.runtime.records import (
     Interaction,
@@ -29,15 +30,21 @@ from coldstream.runtime.records import (
     ValuesReleased,
 )
 from coldstream.runtime.snapshots import Snapshots
+from coldstream.runtime.team import Hiring
 from coldstream.snapshots.increments import State
 from coldstream.storage.sqlite.store import SqliteStore
 from conftest import bits
 
 
+def hiring(begin: Callable[[State, int], LocalLearners] | None) -> Hiring:
+    """Learners that `begin` makes, or in this process where they are several."""
+    return Hiring(None if begin is None else team_of(begin), HIRE_HERE)
+
+
 def learner(state: State | None = None, hire: Callable[[State, int], LocalLearners] | None = LocalLearners) -> Learner:
     own = recommender() if state is None else Recommender.from_state(*state)
     made = Learner(SCHEMA, own, LiveEvaluation(), 0)
-    made.hire = hire
+    made.hiring = hiring(hire)
     return made
 
 
@@ -119,7 +126,7 @@ def test_a_session_is_folded_into_a_user_of_another_learner() -> None:
             case Interaction():
                 single.learn(record.event(), position=position)
     assert front.team is not None
-    own = front.team._learners.partitions[owner("u2", 3)].recommender  # type: ignore[attr-defined]
+    own = front.team._learners.partitions[owner("u2", 3)].recommender
     for one in (front.recommender, own):  # pasts are those of a single process, wherever they are kept
         assert {item.item for item in one.recommend("u2", 50)} == {item.item for item in single.recommend("u2", 50)}
         assert one.engine.users.of("u2").recent == single.engine.users.of("u2").recent
@@ -136,7 +143,7 @@ def test_kinds_count_for_several_learners_as_for_one(learners: int) -> None:
     found = []
     for hire in (LocalLearners, None):
         own = Learner(schema, Recommender(schema, seed=5, factors=8, negatives=5), LiveEvaluation(), 0)
-        own.hire = hire
+        own.hiring = hiring(hire)
         own.apply_all(merging(log, learners, 30))
         found.append(own)
     assert bits(found[0].recommender) == bits(found[1].recommender)
@@ -181,7 +188,7 @@ def test_whoever_begins_again_after_things_went_comes_to_the_same_bits(learners:
     assert bits(again.recommender) == bits(undisturbed.recommender)
     orders = [undisturbed.recommender.engine.shared.catalogue.live().tolist()]
     assert undisturbed.team is not None
-    for partition in undisturbed.team._learners.partitions:  # type: ignore[attr-defined]
+    for partition in undisturbed.team._learners.partitions:
         orders.append(partition.recommender.engine.shared.catalogue.live().tolist())
     assert all(order == orders[0] for order in orders)
     assert orders[0] != sorted(orders[0])
@@ -204,7 +211,7 @@ def crowded(bounds: Bounds) -> list[tuple[int, Record]]:
 
 def bounded(bounds: Bounds, schema: Schema, hire: Callable[[State, int], LocalLearners] | None) -> Learner:
     own = Learner(schema, Recommender(schema, seed=5, bounds=bounds, factors=8, negatives=5), LiveEvaluation(), 0)
-    own.hire = hire
+    own.hiring = hiring(hire)
     return own
 
 
@@ -226,7 +233,7 @@ def test_what_has_to_go_goes_everywhere_at_the_merge(bounds: Bounds, schema: Sch
         assert size.users <= (bounds.users or 999)
         assert size.items <= (bounds.items or 999)
         front.team._flush()
-        parts = [partition.recommender for partition in front.team._learners.partitions]  # type: ignore[attr-defined]
+        parts = [partition.recommender for partition in front.team._learners.partitions]
         assert sorted(user for part in parts for user in part.users()) == sorted(one.users())
         shared = {name for name in known(one) if name[0] != "user.id"}
         for part in parts:
@@ -263,10 +270,18 @@ def test_whoever_begins_again_within_bounds_comes_to_the_same_bits(bounds: Bound
     undisturbed.apply_all(log)
     first.apply_all(log[:middle])
     again = Learner(schema, Recommender.from_state(*first.recommender.state()), LiveEvaluation(), 0)
+    again.hiring = hiring(None)
     again.learners = 3
     again.recommender.engine.follow_learners(3)
     again.apply_all(log[middle:])
     assert bits(again.recommender) == bits(undisturbed.recommender)
+
+
+def test_a_log_of_several_learners_says_where_only_one_can_learn() -> None:
+    alone = Learner(SCHEMA, recommender(), LiveEvaluation(), 0)
+    with pytest.raises(InvalidInput, match="behind line 1 the log has 2 learners, and only one can learn here"):
+        alone.apply_all(merging(lines(5), 2, 40))
+    assert alone.position == 1
 
 
 def test_another_number_of_learners_goes_on_from_the_merge() -> None:
@@ -288,7 +303,7 @@ def test_what_goes_goes_everywhere() -> None:
     leaving: list[Record] = [ItemRemoved("i2"), UserForgotten("u3"), ValuesReleased((device,)), Merged(2)]
     front.apply_all([(position, record) for position, record in enumerate(leaving, log[-1][0] + 1)])
     assert front.team is not None
-    for partition in front.team._learners.partitions:  # type: ignore[attr-defined]
+    for partition in front.team._learners.partitions:
         own, known = partition.recommender, partition.recommender.engine.shared.encoder.vocabulary
         assert not own.has_item("i2")
         assert not own.has_user("u3")

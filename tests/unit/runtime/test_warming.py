@@ -77,10 +77,11 @@ import gc
 from numba.core.registry import CPUDispatcher
 from coldstream import Categories, Event, Id, Recommender, Schema
 from coldstream.config import preset
-from coldstream.runtime.learners import LocalLearners
-from coldstream.runtime.lines import Lines
+from coldstream.cluster.learners import LocalLearners
+from coldstream.cluster.lines import Lines
 from coldstream.runtime.records import Interaction
-from coldstream.runtime.warming import warm_merging
+from coldstream.cluster.warming import warm_merging
+from coldstream.cluster.exchange import adopt
 
 def compiled():
     return {(d.py_func.__qualname__, s) for d in gc.get_objects() if isinstance(d, CPUDispatcher) for s in d.signatures}
@@ -99,7 +100,8 @@ for first in range(1, 200, 50):
     learners.merge()
     learners.learn(50)
     front.engine.replay_observed([(first + n, event.event()) for n, event in enumerate(events)])
-    front.engine.adopt(learners.merge_for_front()())
+    changes = learners.merge_for_front()()
+front.update_parameters(lambda shared, clock: adopt(shared, changes, clock))
 print(sorted(compiled() - before))
 """
 

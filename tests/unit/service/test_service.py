@@ -1,7 +1,6 @@
 """What a service makes of its settings, and what it does beside its requests."""
 
 import asyncio
-import gc
 import logging
 from dataclasses import fields
 from pathlib import Path
@@ -15,6 +14,7 @@ from coldstream.bounds.bounds import Bounds
 from coldstream.config import preset
 from coldstream.errors import InvalidInput
 from coldstream.runtime.limits import WriterLimits
+from coldstream.runtime.team import Hiring
 from coldstream.service import service as module
 from coldstream.service.service import Behind, Service, requested_model, writer_limits
 from coldstream.service.settings import Settings
@@ -39,7 +39,7 @@ def test_every_limit_of_the_writer_comes_from_its_setting() -> None:
 
 def test_a_model_is_requested_as_far_as_something_is_said(tmp_path: Path) -> None:
     (tmp_path / "schema.toml").write_text('[item]\nid = { kind = "id" }\n')
-    assert requested_model(Settings()) == (None, None, None, {}, 1, None, None)
+    assert requested_model(Settings()) == (None, None, None, {}, 1, Hiring())
     asked = requested_model(Settings(schema=tmp_path / "schema.toml", seed=7, learners=3, users=5, memory="1 GiB"))
     assert asked.schema == Schema.from_toml(tmp_path / "schema.toml")
     assert (asked.hyperparameters, asked.seed, asked.learners) == (None, 7, 3)
@@ -144,17 +144,6 @@ def test_a_sample_is_taken_every_second_whatever_becomes_of_the_one_before(
         asyncio.run(Service._sample(cast(Any, service)))
     assert (slept, taken) == ([1, 1, 1], [0, 1, 2])
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
-
-
-def test_what_a_start_leaves_is_not_looked_through_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    done = list[object]()
-    for name in ("collect", "freeze", "set_threshold"):
-        monkeypatch.setattr(gc, name, lambda *given, name=name: done.append((name, given)))
-    module._leave_garbage_for_later()
-    assert [name for name, _ in done] == ["collect", "freeze", "set_threshold"]  # type: ignore[misc]
-    new, _, stayed = cast(Any, done[2])[1]
-    assert 700 < new <= 10_000  # seldom, and not so many that others wait for it
-    assert stayed >= 10_000
 
 
 def test_snapshots_are_made_beside_the_log_or_in_the_stores_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

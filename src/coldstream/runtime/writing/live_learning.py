@@ -8,9 +8,9 @@ from coldstream.runtime.learner import Learner
 from coldstream.runtime.records import Interaction, Record
 from coldstream.runtime.replication.progress import Progress
 from coldstream.runtime.turns import SLICE
-from coldstream.runtime.writing.room_ahead import RoomAhead
 from coldstream.runtime.writing.time_budget import TimeBudget
 from coldstream.scoring.ranking import Rank
+from coldstream.support.memory_tuning import RoomAhead
 
 LONGEST_PIECE = 16
 """Records that are learned in one go: enough to share the price of a call, few enough for a slice."""
@@ -27,7 +27,7 @@ class LiveLearning:
 
     def __init__(self, learner: Learner, share: float, progress: Progress) -> None:
         self._learner, self._budget, self._progress = learner, TimeBudget(share), progress
-        self._room = RoomAhead(learner)
+        self._room = RoomAhead(lambda: learner.recommender.inspection)
         self._since = perf_counter()
 
     def begin(self) -> None:

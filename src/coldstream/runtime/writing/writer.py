@@ -26,13 +26,13 @@ from coldstream.runtime.erasure.compaction import Compaction
 from coldstream.runtime.erasure.erasures import EraseBeside, Erasures, Pending, nothing_beside
 from coldstream.runtime.erasure.log_reading import LogReading
 from coldstream.runtime.learner import Learner
-from coldstream.runtime.learners import LearnersLost
 from coldstream.runtime.limits import WriterLimits
 from coldstream.runtime.merges import Merges, hired_again
 from coldstream.runtime.records import Merged, Record, UserForgotten, ValuesReleased, line
 from coldstream.runtime.replication.progress import Progress
 from coldstream.runtime.replication.roles import Lag, NotTheWriter, Role
 from coldstream.runtime.snapshots import NOT_NOW, Snapshots
+from coldstream.runtime.team import LearnersLost
 from coldstream.runtime.writing.checks import Checks, Refused
 from coldstream.runtime.writing.live_learning import LiveLearning
 from coldstream.runtime.writing.store_thread import StoreThread

@@ -16,7 +16,7 @@ import uvloop
 from starlette.applications import Starlette
 
 from coldstream.errors import InvalidInput
-from coldstream.runtime.team import Hire
+from coldstream.runtime.team import Hiring
 from coldstream.service.feed import Feed
 from coldstream.service.http.app import application
 from coldstream.service.http.connection_limits import connection_limits
@@ -27,7 +27,7 @@ from coldstream.service.http.logs import log_to_stderr
 from coldstream.service.http.rates import Rates
 from coldstream.service.http.routes import ROUTES, Route
 from coldstream.service.http.tracing import Tracing, tracing_of
-from coldstream.service.service import Service, requested_model
+from coldstream.service.service import NOBODY_ELSE, Service, requested_model
 from coldstream.service.settings import Settings, check_exposure
 from coldstream.storage import stores
 
@@ -37,10 +37,10 @@ log = logging.getLogger(__name__)
 def serve(
     settings: Settings,
     routes: Sequence[Route] = ROUTES,
-    hire: Hire | None = None,
+    hiring: Hiring = NOBODY_ELSE,
     feed: Feed | None = None,
 ) -> None:
-    """Serve until a signal says stop; `hire` makes those who learn, a `feed` brings events.
+    """Serve until a signal says stop; `hiring` makes those who learn, a `feed` brings events.
 
     Raises what kept it from starting, or ended it.
     """
@@ -52,7 +52,7 @@ def serve(
     with closing(_bound(settings)) as listener, _traced() as tracing:
         url = _url(settings)
         store, port = stores.shared(url) or stores.opened(url), listener.getsockname()[1]
-        service = Service(settings, store, port, hire, partial(stores.shown, url))
+        service = Service(settings, store, port, hiring, partial(stores.shown, url))
         service.feed = feed
         app = application(service, Gate(keys, Rates(settings.requests_per_second)), routes, tracing)
         uvloop.run(_serve(app, service, listener))

@@ -12,12 +12,12 @@ from time import monotonic
 from types import ModuleType
 from typing import Any
 
-from coldstream.engine.exchange import Changes
-from coldstream.engines.ray.session import ONE_THREAD, about, check_nodes, check_same, node_address
+from coldstream.cluster.exchange import Changes
+from coldstream.cluster.lines import Lines
+from coldstream.cluster.partition import Partition, Preceding, Tested
+from coldstream.cluster.ray.session import ONE_THREAD, about, check_nodes, check_same, node_address
 from coldstream.errors import Interrupted
-from coldstream.runtime.learners import LearnersLost
-from coldstream.runtime.lines import Lines
-from coldstream.runtime.partition import Partition, Preceding, Tested
+from coldstream.runtime.team import LearnersLost
 from coldstream.snapshots.increments import State
 
 log = logging.getLogger(__name__)

@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from coldstream.cluster.learners import Learners
+from coldstream.cluster.lines import Lines
+from coldstream.cluster.partition import Tested
 from coldstream.evaluation.model import Model
 from coldstream.evaluation.prequential import Arrivals, Trial, check_trial, split, train
 from coldstream.events.event import Event
 from coldstream.events.stream import Stream
-from coldstream.runtime.learners import Learners
-from coldstream.runtime.lines import Lines
-from coldstream.runtime.partition import Tested
 from coldstream.runtime.records import Interaction, ItemPut, Record, UserPut
 from coldstream.snapshots.increments import State
 

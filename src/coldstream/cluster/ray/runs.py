@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, TypeVar
 
-from coldstream.engines.ray.learners import RayLearners
-from coldstream.engines.ray.session import ONE_THREAD, about, check_nodes, check_same, node_address
-from coldstream.engines.runs import RunWithLearners
+from coldstream.cluster.ray.learners import RayLearners
+from coldstream.cluster.ray.session import ONE_THREAD, about, check_nodes, check_same, node_address
+from coldstream.cluster.runs import RunWithLearners
 from coldstream.evaluation.prequential import unwatched
 from coldstream.evaluation.runs import Job, stream_of
 from coldstream.evaluation.workload import Workload, hand_over, loaded

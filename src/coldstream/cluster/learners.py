@@ -3,15 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from coldstream.engine.exchange import Changes
-from coldstream.errors import ColdstreamError
-from coldstream.runtime.lines import Lines
-from coldstream.runtime.partition import Partition, Preceding, Tested
+from coldstream.cluster.exchange import Changes
+from coldstream.cluster.lines import Lines
+from coldstream.cluster.partition import Partition, Preceding, Tested
 from coldstream.snapshots.increments import State
-
-
-class LearnersLost(ColdstreamError):
-    """Learners that do not answer: a process was killed, a machine is gone. All of them have to begin again."""
 
 
 class Learners(Protocol):

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coldstream.engine.merging import merge_rows, merged_penalties, merged_surprise
+from coldstream.cluster.merging import merge_rows, merged_penalties, merged_surprise
 from coldstream.engine.shared_model import SharedModel
 from coldstream.errors import InvalidInput, shown
 from coldstream.events.clock import Clock
@@ -82,7 +82,7 @@ class Exchange:
         if not 0 <= learner < learners:
             raise InvalidInput(f"learner must be from 0 to {learners - 1}, got {shown(learner)}")
         if learners > 1:
-            refuse_bounds(shared)
+            shared.check_learners()
         self.learner, self.learners = learner, learners
         self._shared, self._users = shared, users
         self._peers = [_Peer() for _ in range(learners)]
@@ -337,12 +337,3 @@ def _named(new: Sequence[tuple[int, tuple[int, str]]]) -> tuple[Integers, Intege
     """Places, fields and values as arrays."""
     places, fields = np.array([place for place, _ in new], np.int32), np.array([field for _, (field, _) in new], np.int32)
     return places, fields, *joined_texts([value for _, (_, value) in new])
-
-
-def refuse_bounds(shared: SharedModel) -> None:
-    """Refuse what several learners could not agree on: values that come after some uses, which each counts of its own."""
-    for number, limit in shared.admissions.limits.items():
-        if limit.admit_after > 1:
-            name, own = shared.encoder.vocabulary.fields[number], shown(limit.admit_after)
-            message = f"field {name!r} must not have admit_after where several learn, got {own}"
-            raise InvalidInput(f"{message}; leave it out, or learn with one")

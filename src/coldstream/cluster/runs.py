@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from coldstream.engines.trial import run_trial
+from coldstream.cluster.learners import Learners, LocalLearners
+from coldstream.cluster.trial import run_trial
 from coldstream.errors import InvalidInput, shown
 from coldstream.evaluation.methods import parse_method
 from coldstream.evaluation.model import Model
@@ -12,7 +13,6 @@ from coldstream.evaluation.runs import Job, run, stream_of
 from coldstream.evaluation.workload import loaded
 from coldstream.features.schema import SIDES
 from coldstream.recommender import Recommender
-from coldstream.runtime.learners import Learners, LocalLearners
 from coldstream.runtime.limits import WriterLimits
 from coldstream.snapshots.increments import State
 

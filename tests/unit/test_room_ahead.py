@@ -3,17 +3,16 @@
 import asyncio
 import sys
 from collections.abc import Iterable
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from coldstream import Bounds, Category, Event, Id, Recommender, Schema
-from coldstream.runtime.writing import room_ahead
-from coldstream.runtime.writing.room_ahead import RoomAhead, populate
 from coldstream.service.process_memory import resident_bytes
+from coldstream.support import memory_tuning
+from coldstream.support.memory_tuning import RoomAhead, populate
 from conftest import bits
 
 SCHEMA = Schema(user=[Id()], item=[Id()], context=[Category("tag")])
@@ -47,10 +46,10 @@ async def asked_for(recommender: Recommender, monkeypatch: pytest.MonkeyPatch, e
     def noted(pieces: Iterable[NDArray[Any]]) -> None:
         asked.append(max(map(len, pieces)))
 
-    monkeypatch.setattr(room_ahead, "populate", noted)
-    monkeypatch.setattr(room_ahead, "ROWS", 100)
-    monkeypatch.setattr(room_ahead, "_libc", object())
-    room = RoomAhead(cast(Any, SimpleNamespace(recommender=recommender)))
+    monkeypatch.setattr(memory_tuning, "populate", noted)
+    monkeypatch.setattr(memory_tuning, "ROWS", 100)
+    monkeypatch.setattr(memory_tuning, "_libc", object())
+    room = RoomAhead(lambda: recommender.inspection)
     for n in range(events):
         recommender.learn(Event("u0", "i", context={"tag": f"t{n}"}))
         room.see_to_it()
@@ -82,7 +81,7 @@ def test_what_is_learned_is_the_same() -> None:
     with_room, without = known(6000), known(6000)
 
     async def learn() -> None:
-        room = RoomAhead(cast(Any, SimpleNamespace(recommender=with_room)))
+        room = RoomAhead(lambda: with_room.inspection)
         for n in range(50):
             with_room.learn(Event("u0", "i", context={"tag": f"t{n}"}))
             room.see_to_it()

@@ -7,17 +7,17 @@ from typing import NamedTuple
 import numpy as np
 
 from coldstream.bounds.bounds import Bounds
-from coldstream.engine.exchange import Changes, owner
-from coldstream.engine.learning import Elsewhere
+from coldstream.cluster.exchange import Changes, Exchange, owner
+from coldstream.cluster.learning import Elsewhere, replay_own
+from coldstream.cluster.lines import Lines
+from coldstream.cluster.partitioning import own_bounds, part_of
 from coldstream.errors import Diverged, Interrupted
 from coldstream.events.event import Event
 from coldstream.recommender import Recommender
-from coldstream.runtime.lines import Lines
-from coldstream.runtime.partitioning import own_bounds, part_of
 from coldstream.runtime.records import BoundsChanged, Interaction, Record, UserPut
 from coldstream.snapshots.increments import State
 from coldstream.support.arrays import Doubles, Integers, Longs
-from coldstream.support.garbage import collection_paused
+from coldstream.support.memory_tuning import collection_paused
 
 
 class Preceding(NamedTuple):
@@ -61,8 +61,9 @@ class Partition:
 
     def __init__(self, state: State, learner: int, learners: int) -> None:
         self.recommender = Recommender.from_state(*part_of(state, learner, learners))
-        self.recommender.engine.follow_learners(learners)
-        self.exchange = self.recommender.engine.exchange(learner, learners)
+        self._engine = self.recommender.engine
+        self._engine.follow_learners(learners)
+        self.exchange = Exchange(self._engine.shared, self._engine.users, learner, learners)
         self.number = 0
         """Of the last batch that was taken."""
         self.learned = 0
@@ -148,7 +149,7 @@ class Partition:
     def _replay(self, events: list[tuple[int, Event | Elsewhere]]) -> None:
         if events:
             self.learned += sum(isinstance(line, Event) for _, line in events)
-            self.recommender.engine.replay_own(events, self._slots)
+            replay_own(self._engine, events, self._slots)
             self.exchange.follow_releases()
             events.clear()
 
@@ -166,7 +167,7 @@ class Partition:
             case UserPut() if not self.exchange.is_own(record.id):
                 pass  # the user belongs to another learner
             case BoundsChanged() if self.exchange.learners > 1:
-                self.recommender.engine.follow_bounds(own_bounds(Bounds.from_document(record.bounds)))
+                self._engine.follow_bounds(own_bounds(Bounds.from_document(record.bounds)))
             case _:
                 record.change(self.recommender)
 
@@ -182,4 +183,4 @@ class Partition:
 
     def merge(self, changes: Sequence[Changes]) -> int:
         """Take up what all have changed; how many rows that were."""
-        return self.recommender.engine.merge(self.exchange, changes)
+        return self.exchange.merge(changes, self._engine.clock)

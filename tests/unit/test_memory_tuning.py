@@ -1,6 +1,7 @@
 """Huge pages change what a fork costs, and nothing else."""
 
 import asyncio
+import gc
 import itertools
 import mmap
 import os
@@ -9,12 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 from threading import Event
 from time import monotonic
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
+import numpy as np
 import pytest
 
-from coldstream.snapshots import huge_pages
-from coldstream.snapshots.huge_pages import Collapsing, collapse, small_bytes
+from coldstream.support import memory_tuning
+from coldstream.support.memory_tuning import Collapsing, collapse, small_bytes
 
 SIZE = 64 * 2**20
 SETTING = Path("/sys/kernel/mm/transparent_hugepage/enabled")
@@ -25,7 +28,7 @@ needs_linux = pytest.mark.skipif(
 
 @needs_linux
 def test_what_python_allocates_is_moved_together_and_stays_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(huge_pages, "WORTHWHILE", 0)
+    monkeypatch.setattr(memory_tuning, "WORTHWHILE", 0)
     numbers = [(n, str(n)) for n in range(600_000)]
     before = small_bytes()
     if collapse(60.0) == 0:
@@ -35,23 +38,23 @@ def test_what_python_allocates_is_moved_together_and_stays_what_it_is(monkeypatc
 
 
 def test_little_memory_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(huge_pages, "WORTHWHILE", 2**60)
+    monkeypatch.setattr(memory_tuning, "WORTHWHILE", 2**60)
     assert collapse(60.0) == 0
 
 
 def test_there_is_an_end_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(huge_pages, "WORTHWHILE", 0)
+    monkeypatch.setattr(memory_tuning, "WORTHWHILE", 0)
     assert collapse(-1.0) == 0
 
 
 def test_other_systems_do_without(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(huge_pages, "_libc", None)
+    monkeypatch.setattr(memory_tuning, "_libc", None)
     assert collapse(60.0) == 0
 
 
 @needs_linux
 def test_what_falls_apart_while_a_fork_lives_is_moved_together_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(huge_pages, "WORTHWHILE", 0)
+    monkeypatch.setattr(memory_tuning, "WORTHWHILE", 0)
     memory = mmap.mmap(-1, SIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     _write_to_every_page(memory)
     before = small_bytes()
@@ -106,9 +109,9 @@ def test_beside_others_there_is_one_at_a_time_and_none_after_the_end(monkeypatch
         collapsing.begin()
         await collapsing.end()
 
-    monkeypatch.setattr(huge_pages, "collapse", long)
+    monkeypatch.setattr(memory_tuning, "collapse", long)
     asyncio.run(beside())
-    assert begun == [huge_pages.LONGEST_BESIDE]
+    assert begun == [memory_tuning.LONGEST_BESIDE]
 
 
 # What is asked of Linux, without Linux
@@ -119,7 +122,7 @@ class Proc:
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self._folder = folder
-        monkeypatch.setattr(huge_pages, "Path", lambda name: folder / Path(name).name)
+        monkeypatch.setattr(memory_tuning, "Path", lambda name: folder / Path(name).name)
 
     def write(self, name: str, *lines: str) -> None:
         (self._folder / name).write_text("\n".join(lines) + "\n")
@@ -159,7 +162,7 @@ def test_large_mappings_of_small_pages_are_looked_at_and_no_stacks_or_files(
         mapping(9 * 2**30, 64 * MIB, 64 * MIB, name="[stack]"),
     ]
     Proc(tmp_path, monkeypatch).write("smaps", *maps)
-    found = [(first // 2**30, (last - first) // MIB) for first, last in huge_pages._scattered()]
+    found = [(first // 2**30, (last - first) // MIB) for first, last in memory_tuning._scattered()]
     assert found == [(1, 4), (5, 64), (8, 64)]
 
 
@@ -171,7 +174,7 @@ class Asked:
         self.answers = itertools.cycle([0, 0, -1])
 
     def madvise(self, address: Any, size: Any, advice: int) -> int:
-        assert (size.value, advice) == (huge_pages.HUGE, 25)
+        assert (size.value, advice) == (memory_tuning.HUGE, 25)
         self.addresses.append(address.value)
         return next(self.answers)
 
@@ -179,23 +182,53 @@ class Asked:
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
     own = Asked()
-    monkeypatch.setattr(huge_pages, "_libc", own)
-    monkeypatch.setattr(huge_pages, "small_bytes", lambda: huge_pages.WORTHWHILE)
+    monkeypatch.setattr(memory_tuning, "_libc", own)
+    monkeypatch.setattr(memory_tuning, "small_bytes", lambda: memory_tuning.WORTHWHILE)
     spans = [(10 * MIB, 16 * MIB), (21 * MIB, 27 * MIB - 1), (40 * MIB, 41 * MIB)]
-    monkeypatch.setattr(huge_pages, "_scattered", lambda: iter(spans))
+    monkeypatch.setattr(memory_tuning, "_scattered", lambda: iter(spans))
     return own
 
 
 def test_whole_huge_pages_within_a_mapping_are_asked_for(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
     assert collapse(60.0) == 4  # of five, one could not be moved
     assert [address // MIB for address in asked.addresses] == [10, 12, 14, 22, 24]
-    monkeypatch.setattr(huge_pages, "small_bytes", lambda: huge_pages.WORTHWHILE - 1)
+    monkeypatch.setattr(memory_tuning, "small_bytes", lambda: memory_tuning.WORTHWHILE - 1)
     assert collapse(60.0) == 0
-    assert huge_pages.WORTHWHILE == 128 * MIB, "a fork of less takes no milliseconds"
+    assert memory_tuning.WORTHWHILE == 128 * MIB, "a fork of less takes no milliseconds"
 
 
 def test_it_ends_when_its_time_is_up_with_what_was_done(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
     now = itertools.count(100.0)
-    monkeypatch.setattr(huge_pages, "monotonic", lambda: next(now))
+    monkeypatch.setattr(memory_tuning, "monotonic", lambda: next(now))
     assert collapse(2.0) == 2
     assert len(asked.addresses) == 2
+
+
+def test_what_a_start_leaves_is_not_looked_through_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = list[object]()
+    for name in ("collect", "freeze", "set_threshold"):
+        monkeypatch.setattr(gc, name, lambda *given, name=name: done.append((name, given)))
+    memory_tuning.freeze_objects()
+    assert [name for name, _ in done] == ["collect", "freeze", "set_threshold"]  # type: ignore[misc]
+    new, _, stayed = cast(Any, done[2])[1]
+    assert 700 < new <= 10_000  # seldom, and not so many that others wait for it
+    assert stayed >= 10_000
+
+
+def test_one_switch_turns_everything_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = list[str]()
+    monkeypatch.setattr(memory_tuning, "ENABLED", False)
+    for name in ("collect", "freeze", "set_threshold", "disable"):
+        monkeypatch.setattr(gc, name, lambda *_, name=name: done.append(name))
+    monkeypatch.setattr(memory_tuning, "small_bytes", lambda: done.append("looked at") or 2**60)
+    monkeypatch.setattr(memory_tuning, "populate", lambda _: done.append("populated"))
+    reserved = SimpleNamespace(rows=1, rows_to_come=lambda first, last: [np.zeros(last - first)])
+
+    async def learned() -> None:
+        with memory_tuning.collection_paused():
+            memory_tuning.RoomAhead(lambda: reserved).see_to_it()
+        await asyncio.sleep(0.01)
+
+    asyncio.run(learned())
+    memory_tuning.freeze_objects()
+    assert (memory_tuning.collapse(60.0), done) == (0, [])

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coldstream.bounds.bounds import Bounds
-from coldstream.engine.exchange import owner
+from coldstream.cluster.exchange import owner
 from coldstream.features.fields import Id
 from coldstream.features.schema import Schema
 from coldstream.features.vocabulary import ITEM_GAP
