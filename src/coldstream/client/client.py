@@ -135,21 +135,22 @@ class Client:
         return answer
 
     def send(self, call: calls.Call) -> Any:
-        """Send a `call` until it is answered, or its retries are used up."""
-        attempt = 1
+        """Send a `call` until it is answered, or its retries or their patience are used up."""
+        attempt, waited = 1, 0.0
         while True:
             try:
                 reply = self._sent(call)
-                if reply.status not in TRANSIENT or attempt >= self._retries.most:
-                    break
-                asked = reply.retry_after
             except httpx.TransportError as error:
                 never_sent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
-                if attempt >= self._retries.most or not (call.again or never_sent):
+                wait = self._retries.wait(attempt, None, waited) if call.again or never_sent else None
+                if wait is None:
                     raise ServiceUnavailable(f"{call.method} {call.path}: {error!r}") from error
-                asked = None
-            time.sleep(self._retries.wait(attempt, asked))
-            attempt += 1
+            else:
+                wait = self._retries.wait(attempt, reply.retry_after, waited) if reply.status in TRANSIENT else None
+                if wait is None:
+                    break
+            time.sleep(wait)
+            attempt, waited = attempt + 1, waited + wait
         answer = calls.answer_of(call, reply)
         if call.writes:
             self.position = max(self.position, answer.position)
