@@ -10,8 +10,9 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
-from served import PATIENCE, SCHEMA
+from served import PATIENCE, SCHEMA, Client, Home, wait_until
 
+from coldstream.service.keys import Key, Keys, drawn, hashed
 from coldstream.storage import stores
 
 COMPILING_FOR_EVER = """
@@ -120,3 +121,38 @@ def wait_for(holds: Callable[[], bool]) -> None:
     while not holds():
         assert time.monotonic() < end, "it did not happen"
         time.sleep(0.05)
+
+
+def test_a_service_that_is_hung_up_on_rereads_its_keys_and_goes_on(tmp_path: Path) -> None:
+    path, presented = tmp_path / "keys.toml", drawn()
+    keys = Keys([Key("shop", ("read",), hashed(presented))])
+    keys.write(path)
+    with Home(tmp_path, f"sqlite:{tmp_path / 'data'}").serve("--keys", path) as served:
+        served.logged("ready")
+        client = Client(served.port, key=presented)
+        assert client.ask("GET", "/schema").status == 200
+        os.kill(served.pid, signal.SIGHUP)
+        assert served.logged("keys were reread")["names"] == ["shop"]
+        path.write_text("no keys")
+        os.kill(served.pid, signal.SIGHUP)
+        assert str(path) in served.logged("keys could not be reread, and stay as they were")["detail"]
+        assert client.ask("GET", "/schema").status == 200
+        keys.without("shop").write(path)
+        assert client.ask("GET", "/schema").status == 401
+        client.close()
+
+
+def test_a_service_without_keys_goes_on_when_it_is_hung_up_on(tmp_path: Path) -> None:
+    with Home(tmp_path, f"sqlite:{tmp_path / 'data'}").serve() as served:
+        served.ready()
+        os.kill(served.pid, signal.SIGHUP)
+        wait_until(lambda: not served.runs() or _pending_signals(served.pid) == 0)
+        assert served.runs()
+        assert served.client().done("GET", "/ready")
+        assert served.terminate() == 0
+
+
+def _pending_signals(pid: int) -> int:
+    """The signals that a process was sent and has not taken yet, as the kernel's mask."""
+    fields = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    return int(fields["SigPnd"], 16) | int(fields["ShdPnd"], 16)

@@ -23,7 +23,7 @@ from coldstream.service.connection_limits import connection_limits
 from coldstream.service.connections import Connections
 from coldstream.service.feed import Feed
 from coldstream.service.gate import Gate
-from coldstream.service.keys import Keys
+from coldstream.service.keys import KeyFile
 from coldstream.service.logs import log_to_stderr
 from coldstream.service.rates import Rates
 from coldstream.service.routes import ROUTES, Route
@@ -47,7 +47,7 @@ def serve(
     Raises what kept it from starting, or ended it.
     """
     check_exposure(settings)
-    keys = None if settings.keys is None else Keys.read(settings.keys)
+    keys = None if settings.keys is None else KeyFile(settings.keys)
     requested_model(settings)
     connection_limits(settings)
     log_to_stderr(settings.log_level)
@@ -57,7 +57,7 @@ def serve(
         service = Service(settings, store, port, hire, partial(stores.shown, url), begin_shards)
         service.feed = feed
         app = application(service, Gate(keys, Rates(settings.requests_per_second)), routes, tracing)
-        uvloop.run(_serve(app, service, listener))
+        uvloop.run(_serve(app, service, listener, keys))
     if service.failure is not None:
         raise service.failure
 
@@ -72,7 +72,7 @@ def _traced() -> Iterator[Tracing | None]:
             tracing.close()
 
 
-async def _serve(app: Starlette, service: Service, listener: socket.socket) -> None:
+async def _serve(app: Starlette, service: Service, listener: socket.socket, keys: KeyFile | None = None) -> None:
     settings = service.settings
     connections = Connections(connection_limits(settings), service.metrics.turned_away)
     config = uvicorn.Config(
@@ -89,7 +89,7 @@ async def _serve(app: Starlette, service: Service, listener: socket.socket) -> N
         timeout_keep_alive=math.ceil(settings.idle_seconds),
         timeout_graceful_shutdown=max(1, math.ceil(settings.shutdown_seconds)),
     )
-    server = _Server(config, service)
+    server = _Server(config, service, keys)
 
     def stop() -> None:
         server.should_exit = True
@@ -114,9 +114,9 @@ async def _serve(app: Starlette, service: Service, listener: socket.socket) -> N
 class _Server(uvicorn.Server):
     """uvicorn, without its habit of dying of the signal that it was asked to stop with."""
 
-    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+    def __init__(self, config: uvicorn.Config, service: Service, keys: KeyFile | None) -> None:
         super().__init__(config)
-        self._service = service
+        self._service, self._keys = service, keys
         self._leaving: asyncio.Task[None] | None = None
 
     def leave(self, number: int) -> None:
@@ -125,6 +125,11 @@ class _Server(uvicorn.Server):
             self._leaving = asyncio.create_task(self._leave(number))
         else:
             self.handle_exit(number, None)
+
+    def reread(self) -> None:
+        """Read the file of keys again; without one there is nothing to read, and the service goes on."""
+        if self._keys is not None:
+            self._keys.reread()
 
     async def _leave(self, number: int) -> None:
         try:
@@ -135,14 +140,15 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Stop at the first signal; at the second, do not wait for requests in progress."""
+        """Stop at the first signal; at the second, do not wait for requests in progress. SIGHUP rereads the keys."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self.leave, number)
+        loop.add_signal_handler(signal.SIGHUP, self.reread)
         try:
             yield
         finally:
-            for number in (signal.SIGINT, signal.SIGTERM):
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 loop.remove_signal_handler(number)
 
 
