@@ -23,16 +23,16 @@ run: $(READY)  ## Watch it learn: the service, a simulated audience whose taste 
 	@$(BIN)/coldstream demo
 
 postgres:  # a server for the tests, where there is none
-	@sh tests/install_postgres.sh
+	@sh tools/install.sh postgres
 
 haproxy:  # a proxy for the tests, where there is none
-	@sh tests/install_haproxy.sh
+	@sh tools/install.sh haproxy
 
 prometheus:  # promtool for the tests, where there is none
-	@sh tests/install_prometheus.sh
+	@sh tools/install.sh prometheus
 
 chromium:  # a browser for the tests and the screenshots, where there is none
-	@sh tests/install_chromium.sh
+	@sh tools/install.sh chromium
 
 servers: postgres haproxy prometheus chromium
 
@@ -76,7 +76,7 @@ COUNT ?= 100
 SEED ?= 1
 
 mutants: $(READY) postgres  ## Change the code in COUNT places drawn from SEED, one at a time: do the tests notice? Goes on where it stopped
-	@nice -n 10 $(BIN)/python mutants --count $(COUNT) --seed $(SEED)
+	@nice -n 10 $(BIN)/python tools/mutants --count $(COUNT) --seed $(SEED)
 
 screenshots: $(READY) chromium  ## The pictures of the page in the documentation
 	$(BIN)/python tests/end_to_end/browser.py docs/images
@@ -95,14 +95,14 @@ results: $(READY)  ## All figures of docs/results.md: half an hour on two cores;
 		--methods $(subst $(space),$(comma),$(METHODS)) --json results/$$d.json --report results/$$d.html; done
 
 docs: $(READY)  ## The documentation as a site, its links checked; writes build/site/
-	@$(BIN)/python documentation
+	@$(BIN)/python tools/documentation
 
 schemas: $(READY)  ## The JSON Schemas of schema.toml and of the settings, written anew into docs/schemas/
-	@cd documentation && ../$(BIN)/python -c "from pathlib import Path; from json_schemas import SCHEMAS, text_of; [Path('../docs/schemas', name).write_text(text_of(name), encoding='utf-8') for name in SCHEMAS]"
+	@cd tools/documentation && ../../$(BIN)/python -c "from pathlib import Path; from json_schemas import SCHEMAS, text_of; [Path('../../docs/schemas', name).write_text(text_of(name), encoding='utf-8') for name in SCHEMAS]"
 
 dist: $(READY)  ## Wheel and sdist, twice the same bytes, tried in empty environments and, as root, in an empty Debian; writes dist/
-	@sh tests/install_debootstrap.sh
-	@$(BIN)/python tests/packages
+	@sh tools/install.sh debootstrap
+	@$(BIN)/python tools/packages
 
 lock: $(READY)  ## Pin the newest versions that fit pyproject.toml
 	$(BIN)/uv pip compile --universal --generate-hashes --no-header --no-annotate --upgrade --extra dev \

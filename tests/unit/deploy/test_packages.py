@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-sys.path.insert(0, str(ROOT / "tests" / "packages"))
+sys.path.insert(0, str(ROOT / "tools" / "packages"))
 import containerfile  # noqa: E402
 
 DEPLOY = ROOT / "deploy"
@@ -50,7 +50,7 @@ def test_the_wheel_has_the_package_and_nothing_else(wheels: list[Path]) -> None:
 
 def test_every_extra_is_tried_and_explained() -> None:
     declared = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]) - {"dev"}
-    program = (ROOT / "tests" / "packages" / "__main__.py").read_text()
+    program = (ROOT / "tools" / "packages" / "__main__.py").read_text()
     decisions = "".join(path.read_text() for path in (ROOT / "docs" / "decisions").glob("00*.md"))
     for extra in declared:
         assert f'    "{extra}": ' in program, f"make dist does not try {extra}"
@@ -106,7 +106,7 @@ def test_the_container_is_careful() -> None:
     assert "HEALTHCHECK" in steps
     baseline = re.search(r"^ENV NUMBA_CPU_NAME=(\S+)$", steps, re.MULTILINE)
     assert baseline is not None
-    assert f'BASELINE = "{baseline[1]}"' in (ROOT / "tests" / "packages" / "first_start.py").read_text()
+    assert f'BASELINE = "{baseline[1]}"' in (ROOT / "tools" / "packages" / "first_start.py").read_text()
     compose = (DEPLOY / "container" / "compose.yml").read_text()
     for careful in ("read_only: true", "cap_drop: [ALL]", "no-new-privileges", "condition: service_healthy"):
         assert careful in compose
