@@ -57,6 +57,28 @@ def test_every_extra_is_tried_and_explained() -> None:
         assert f"`{extra}`" in decisions, f"no decision says why there is an extra {extra}"
 
 
+def pins(lock: str) -> dict[str, set[str]]:
+    """Name and versions of all packages of a lock file, each with a hash."""
+    text = (ROOT / lock).read_text()
+    found: dict[str, set[str]] = {}
+    for name, version, rest in re.findall(r"^([a-z0-9-]+)==([^\s;]+)(.*(?:\n .*)+)", text, re.MULTILINE):
+        assert "--hash=sha256:" in rest, name
+        found.setdefault(name, set()).add(version)
+    assert "://" not in text
+    assert len(found) == len({line.partition("==")[0] for line in text.splitlines() if "==" in line})
+    return found
+
+
+def test_the_lock_of_make_run_has_the_service_and_is_a_part_of_the_whole_lock() -> None:
+    everything, run = pins("requirements.lock"), pins("requirements-run.lock")
+    assert {name: versions for name, versions in run.items() if not versions <= everything.get(name, set())} == {}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    needed = [*project["project"]["dependencies"], *project["project"]["optional-dependencies"]["service"]]
+    needed += project["dependency-groups"]["editable"]
+    assert {re.split(r"[<>=\[]", one)[0] for one in needed} <= run.keys()
+    assert len(run) < len(everything) / 2
+
+
 def test_the_core_depends_on_numpy_and_numba_alone() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert [re.split(r"[<>=]", one)[0] for one in project["dependencies"]] == ["numpy", "numba"]
