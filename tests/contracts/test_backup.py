@@ -1,7 +1,9 @@
 """What a backup of any store is: whole or refused, of one moment, and good for a store of any kind."""
 
+import os
 import random
 import shutil
+import zipfile
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -164,6 +166,50 @@ def test_any_damage_to_a_backup_is_noticed_and_leaves_nothing(tmp_path: Path, fi
             shutil.rmtree(target)
     assert noticed > 70
     assert sorted(path.name for path in tmp_path.iterdir()) == ["backup", "damaged", "data"]
+
+
+def test_bytes_that_a_backup_does_not_have_are_refused(tmp_path: Path, file: Callable[[bytes], Path]) -> None:
+    url, target = f"sqlite:{tmp_path / 'data'}", tmp_path / "restored"
+    with closing(stores.opened(url)) as store:
+        lived(store, file)
+    whole = backed_up(url, tmp_path / "backup").read_bytes()
+    with zipfile.ZipFile(tmp_path / "backup", "a") as archive:
+        archive.writestr("more", b"a member that no backup has")
+    changed = {
+        "one byte more": whole + b"\0",
+        "a line break more": whole + b"\n",
+        "much more": whole + bytes(100_000),
+        "one byte before": b"\0" + whole,
+        "two backups": whole + whole,
+        "a comment": whole[:-2] + b"\1\0!",
+        "one byte less": whole[:-1],
+        "another member": (tmp_path / "backup").read_bytes(),
+    }
+    for what, content in changed.items():
+        (tmp_path / "changed").write_bytes(content)
+        with pytest.raises(InvalidInput, match="is damaged, or none of coldstream"):
+            restored(tmp_path / "changed", f"sqlite:{target}")
+        assert not target.exists(), what
+    (tmp_path / "changed").write_bytes(whole)
+    restored(tmp_path / "changed", f"sqlite:{target}")
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022])
+def test_a_backup_and_a_store_made_from_it_are_their_owners_alone(
+    tmp_path: Path, file: Callable[[bytes], Path], umask: int
+) -> None:
+    before = os.umask(umask)
+    try:
+        url = f"sqlite:{tmp_path / 'data'}"
+        with closing(stores.opened(url)) as store:
+            lived(store, file)
+        path = backed_up(url, tmp_path / "backup")
+        restored(path, f"sqlite:{tmp_path / 'restored'}")
+    finally:
+        os.umask(before)
+    files = [path, *(one for name in ("data", "restored") for one in (tmp_path / name).rglob("*") if one.is_file())]
+    assert len(files) >= 7
+    assert {str(one): oct(one.stat().st_mode & 0o777) for one in files if one.stat().st_mode & 0o077} == {}
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:

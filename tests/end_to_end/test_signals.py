@@ -10,8 +10,9 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
-from served import PATIENCE, SCHEMA
+from served import PATIENCE, SCHEMA, Client, Home, wait_until
 
+from coldstream.service.http.keys import Key, Keys, drawn, hashed
 from coldstream.storage import stores
 
 COMPILING_FOR_EVER = """
@@ -70,14 +71,14 @@ def test_a_demo_takes_its_service_and_its_audience_with_it(
     demo: Callable[..., "subprocess.Popen[str]"], stop: signal.Signals
 ) -> None:
     process = demo()
-    wait_for(lambda: len(children(process.pid)) == 2)
-    both = children(process.pid)
+    wait_for(lambda: {"serve", "coldstream.demo"} <= set(started_by(process.pid)))  # a compiler may run as well
+    started = children(process.pid)
     process.send_signal(stop)
     status = process.wait(PATIENCE)
     try:
-        wait_for(lambda: not any(map(runs, both)))
+        wait_for(lambda: not any(map(runs, started)))
     finally:
-        for pid in both:  # whoever is left would be in the way of everybody after
+        for pid in started:  # whoever is left would be in the way of everybody after
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
     assert status == {signal.SIGINT: 0, signal.SIGKILL: -signal.SIGKILL}.get(stop, 128 + stop)
@@ -86,15 +87,16 @@ def test_a_demo_takes_its_service_and_its_audience_with_it(
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="who is whose child is asked of /proc")
 def test_a_demo_without_a_page_takes_its_service_with_it(demo: Callable[..., "subprocess.Popen[str]"]) -> None:
     process = demo("--headless")
-    wait_for(lambda: len(children(process.pid)) == 1)
-    (service,) = children(process.pid)
+    wait_for(lambda: "serve" in started_by(process.pid))
+    started = children(process.pid)
     process.terminate()
     try:
         assert process.wait(PATIENCE) == 128 + signal.SIGTERM
-        assert not runs(service)
+        assert not any(map(runs, started))
     finally:
-        with suppress(ProcessLookupError):
-            os.kill(service, signal.SIGKILL)
+        for pid in started:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 def children(parent: int) -> list[int]:
@@ -109,6 +111,15 @@ def children(parent: int) -> list[int]:
     return found
 
 
+def started_by(parent: int) -> list[str]:
+    """All words of the command lines of the children of a process."""
+    words = []
+    for pid in children(parent):
+        with suppress(OSError):
+            words += Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+    return words
+
+
 def runs(pid: int) -> bool:
     with suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z"
@@ -120,3 +131,38 @@ def wait_for(holds: Callable[[], bool]) -> None:
     while not holds():
         assert time.monotonic() < end, "it did not happen"
         time.sleep(0.05)
+
+
+def test_a_service_that_is_hung_up_on_rereads_its_keys_and_goes_on(tmp_path: Path) -> None:
+    path, presented = tmp_path / "keys.toml", drawn()
+    keys = Keys([Key("shop", ("read",), hashed(presented))])
+    keys.write(path)
+    with Home(tmp_path, f"sqlite:{tmp_path / 'data'}").serve("--keys", path) as served:
+        served.logged("ready")
+        client = Client(served.port, key=presented)
+        assert client.ask("GET", "/schema").status == 200
+        os.kill(served.pid, signal.SIGHUP)
+        assert served.logged("keys were reread")["names"] == ["shop"]
+        path.write_text("no keys")
+        os.kill(served.pid, signal.SIGHUP)
+        assert str(path) in served.logged("keys could not be reread, and stay as they were")["detail"]
+        assert client.ask("GET", "/schema").status == 200
+        keys.without("shop").write(path)
+        assert client.ask("GET", "/schema").status == 401
+        client.close()
+
+
+def test_a_service_without_keys_goes_on_when_it_is_hung_up_on(tmp_path: Path) -> None:
+    with Home(tmp_path, f"sqlite:{tmp_path / 'data'}").serve() as served:
+        served.ready()
+        os.kill(served.pid, signal.SIGHUP)
+        wait_until(lambda: not served.runs() or _pending_signals(served.pid) == 0)
+        assert served.runs()
+        assert served.client().done("GET", "/ready")
+        assert served.terminate() == 0
+
+
+def _pending_signals(pid: int) -> int:
+    """The signals that a process was sent and has not taken yet, as the kernel's mask."""
+    fields = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    return int(fields["SigPnd"], 16) | int(fields["ShdPnd"], 16)

@@ -22,7 +22,7 @@ class Quiet(SimpleHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[str]:
-    done = subprocess.run([sys.executable, ROOT / "documentation"], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, ROOT / "tools" / "documentation"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "0 links that lead nowhere" in done.stdout
     server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=ROOT / "build" / "site"))

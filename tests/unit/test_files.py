@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from coldstream import InvalidInput
-from coldstream.support.files import atomic, check_writable, write_text
+from coldstream.support.files import atomic, check_writable, private, write_text
 
 
 @pytest.mark.parametrize("old", [None, "old"])
@@ -77,3 +77,28 @@ def test_a_path_can_be_checked_before_the_work(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(os, "access", lambda folder, mode: folder != tmp_path.resolve())  # root may write anywhere
     with pytest.raises(InvalidInput, match=r"cannot be written to; choose another"):
         check_writable(tmp_path / "report.html")
+
+
+@pytest.mark.parametrize("old", [None, 0o644, 0o600])
+def test_a_private_file_is_its_owners_alone_also_while_it_is_written(tmp_path: Path, old: int | None) -> None:
+    path = tmp_path / "backup"
+    if old is not None:
+        path.touch(old)
+    before = os.umask(0)
+    try:
+        with private(path) as temporary:
+            temporary.with_name(f".backup.{os.getpid()}.writing").write_text("persons' data")
+            assert temporary.stat().st_mode & 0o777 == 0o600
+    finally:
+        os.umask(before)
+    assert path.read_text() == "persons' data"
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_what_another_left_half_written_does_not_open_a_private_file(tmp_path: Path) -> None:
+    left = tmp_path / f".backup.{os.getpid()}.writing"
+    left.write_text("half of an older one")
+    left.chmod(0o666)
+    with private(tmp_path / "backup") as temporary:
+        assert temporary.read_text() == ""
+    assert (tmp_path / "backup").stat().st_mode & 0o777 == 0o600

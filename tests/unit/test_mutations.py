@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "mutants"))
+sys.path.insert(0, str(ROOT / "tools" / "mutants"))
 
 from calls import callers  # noqa: E402
 from equivalent import equivalents, outdated  # noqa: E402
@@ -103,7 +103,7 @@ def test_every_room_has_sources_and_tests() -> None:
 
 def listed(*options: str) -> str:
     ran = subprocess.run(
-        [sys.executable, "mutants", "--list", *options], cwd=ROOT, capture_output=True, text=True, timeout=600
+        [sys.executable, "tools/mutants", "--list", *options], cwd=ROOT, capture_output=True, text=True, timeout=600
     )
     assert ran.returncode == 0, ran.stderr
     return ran.stdout
@@ -160,7 +160,7 @@ def test_rule():
     assert rule(1) and not rule(3)
 """
     )
-    command = [sys.executable, "-c", TRIAL, str(ROOT / "mutants"), str(tmp_path)]
+    command = [sys.executable, "-c", TRIAL, str(ROOT / "tools" / "mutants"), str(tmp_path)]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert ran.returncode == 0, ran.stderr
     said = [line.split(" | ") for line in ran.stdout.splitlines()]
@@ -191,7 +191,7 @@ def test_tests_that_somebody_else_has_killed_are_no_verdict(tmp_path: Path) -> N
     (tmp_path / "src/coldstream/support/compiled.py").write_text("_SOURCES = _digest_of_sources()\n")
     (tmp_path / "src/coldstream/rule.py").write_text("LIMIT = 2\n")
     (tmp_path / "tests/test_rule.py").write_text("import os\ndef test_rule():\n    os.kill(os.getpid(), 9)\n")
-    command = [sys.executable, "-c", KILLED_FROM_OUTSIDE, str(ROOT / "mutants"), str(tmp_path)]
+    command = [sys.executable, "-c", KILLED_FROM_OUTSIDE, str(ROOT / "tools" / "mutants"), str(tmp_path)]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert ran.returncode == 1
     assert ran.stderr.startswith("the tests were killed from outside")
@@ -201,7 +201,7 @@ def test_tests_that_somebody_else_has_killed_are_no_verdict(tmp_path: Path) -> N
 @pytest.mark.parametrize("room", ["kitchen", ""])
 def test_a_room_that_is_not_there_is_named(room: str) -> None:
     ran = subprocess.run(
-        [sys.executable, "mutants", "--list", "--rooms", room], cwd=ROOT, capture_output=True, text=True, timeout=600
+        [sys.executable, "tools/mutants", "--list", "--rooms", room], cwd=ROOT, capture_output=True, text=True, timeout=600
     )
     assert ran.returncode == 1
     assert f"no room {room!r}; there are model, catalogue" in ran.stderr
@@ -257,6 +257,6 @@ def test_a_mutant_that_nothing_can_import_is_killed(tmp_path: Path) -> None:
     (tmp_path / "tests/conftest.py").write_text("import sys\nsys.path.insert(0, 'src/coldstream')\nimport rule\n")
     for name in ("rule", "far"):
         (tmp_path / f"tests/test_{name}.py").write_text("def test(): pass\n")
-    command = [sys.executable, "-c", TRIAL, str(ROOT / "mutants"), str(tmp_path)]
+    command = [sys.executable, "-c", TRIAL, str(ROOT / "tools" / "mutants"), str(tmp_path)]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert (ran.stdout, ran.stderr) == ("| | & | killed | import\n", "")

@@ -92,6 +92,19 @@ def test_saving_changes_nothing_and_is_repeatable(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["a", "b"]
 
 
+@pytest.mark.parametrize("old", [None, 0o644])
+def test_a_snapshot_is_its_owners_alone(tmp_path: Path, old: int | None) -> None:
+    path = tmp_path / "shop.snapshot"
+    if old is not None:
+        path.touch(old)
+    before = os.umask(0)
+    try:
+        Recommender(Schema(item=[Id()])).save(path)
+    finally:
+        os.umask(before)
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
 def test_an_empty_recommender_survives_where_no_feature_has_a_column(tmp_path: Path) -> None:
     own = Recommender(Schema(item=[Number("price", low=0, high=9)]), preset="paper")
     own.save(tmp_path / "snapshot")

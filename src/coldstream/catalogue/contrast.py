@@ -39,6 +39,41 @@ class EventBatch(NamedTuple):
     passed_over: Integers  # what was shown above the items and not taken, one event after the other
 
 
+def batch_of_one(
+    x: Sparse,
+    slot: int,
+    position: int,
+    time: float,
+    weight: float,
+    counted: bool,
+    history: UserHistory,
+    passed_over: Integers,
+) -> EventBatch:
+    """A batch of the one event that is learned at once: what learns has one kernel, and one path."""
+    longs = np.array(
+        [0, len(x.column), position, 0, len(history.recent), 0, len(history.seen), 0, len(passed_over)], np.int64
+    )
+    doubles, flags = np.array([time, weight]), np.array([counted, 1], np.uint8)
+    return EventBatch(
+        longs[:2],
+        x,
+        np.array([slot], np.int32),
+        longs[2:3],
+        doubles[:1],
+        doubles[1:],
+        flags[:1],
+        longs[3:5],
+        history.recent,
+        longs[5:6],
+        longs[6:7],
+        history.seen,
+        history.times,
+        flags[1:],
+        longs[7:],
+        passed_over,
+    )
+
+
 class TrainingBatch(NamedTuple):
     """Events of batch training: their contexts one after the other, their items, and what their users had."""
 
@@ -199,24 +234,6 @@ def _count_one(items: Items, slot: int, recent: Integers, counted: bool, clock: 
 def count_choice(items: Items, slot: int, recent: Integers, counted: bool, clock: int) -> None:
     """An item was chosen, now and after these: its trends, its neighbours and its choices count it, where it is counted."""
     _count_one(items, slot, recent, counted, clock)
-
-
-@kernel
-def learn_event(
-    rows: Rows,
-    state: OptimizerState,
-    rule: UpdateRule,
-    items: Items,
-    drawn: NegativeDraw,
-    x: Sparse,
-    slot: int,
-    history: UserHistory,
-    weight: float,
-    counted: bool,
-    clock: int,
-) -> bool:
-    """One event. False, and nothing changed, if the update diverged."""
-    return _learn_one(rows, state, rule, items, drawn, x, slot, history, weight, counted, clock)
 
 
 @kernel

@@ -39,7 +39,8 @@ def _learning(preset: str) -> None:
     warm_up(_SCHEMA, PRESETS[preset])
 
 
-def _reading(preset: str) -> None:
+def compile_reading(preset: str = "default") -> None:
+    """Compile the kernels that answer requests."""
     warm_reading(_SCHEMA, PRESETS[preset])
 
 
@@ -57,7 +58,7 @@ def _run(args: argparse.Namespace) -> int:
     started, presets = time.perf_counter(), args.preset or ["default"]
     # Processes that begin anew: they read what others have compiled, and threads would wait for each other.
     with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
-        parts = [pool.submit(part, name) for part in (_learning, _reading, _merging) for name in presets]
+        parts = [pool.submit(part, name) for part in (_learning, compile_reading, _merging) for name in presets]
         for part in (*parts, pool.submit(_predicting)):
             part.result()
     config: Any = numba.config

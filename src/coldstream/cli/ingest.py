@@ -54,13 +54,14 @@ def add_to(commands: Any) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
+    source, dead = source_of(args.source), DeadLetters(args.dead)
+    dead.check()
     log_to_stderr("info")
-    source = source_of(args.source)
-    asyncio.run(_ingest(source, args))
+    asyncio.run(_ingest(source, dead, args))
     return 0
 
 
-async def _ingest(source: Source, args: argparse.Namespace) -> None:
+async def _ingest(source: Source, dead: DeadLetters, args: argparse.Namespace) -> None:
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
@@ -69,7 +70,7 @@ async def _ingest(source: Source, args: argparse.Namespace) -> None:
     if args.metrics_port is not None:
         _tell(registry, args.metrics_port)
     async with AsyncClient(args.to, key=os.environ.get(KEY)) as client:
-        ingestion = Ingestion(source, client, DeadLetters(args.dead), min(args.batch, 1000), metrics.count)
+        ingestion = Ingestion(source, client, dead, min(args.batch, 1000), metrics.count)
         looking = asyncio.create_task(metrics.look(source))
         try:
             await ingestion.run(stop)

@@ -68,4 +68,4 @@ def _alone(path: Path) -> Iterator[None]:
 
 
 def _note(text: str) -> None:
-    print(f"{text}. A service that is running goes by the keys it was started with.", file=sys.stderr)
+    print(f"{text}. A service that runs with this file goes by it from its next request on.", file=sys.stderr)

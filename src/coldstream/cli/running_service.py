@@ -1,5 +1,6 @@
 """A running service, as commands talk to it: they wait while it is away, and say so."""
 
+import math
 import os
 import sys
 import time
@@ -32,7 +33,7 @@ class RunningService:
     def __init__(self, url: str) -> None:
         self._patience = _Patience(url)
         # Time ends the attempts, not their number.
-        retries = Retries(most=sys.maxsize, first=PAUSE, longest=PAUSE)
+        retries = Retries(most=sys.maxsize, first=PAUSE, longest=PAUSE, patience=math.inf)
         self._client = Client(
             url, key=os.environ.get(KEY), timeout=TIMEOUT, retries=retries, on_retry=self._patience.wait_on
         )

@@ -48,6 +48,7 @@ def _feed(settings: Settings) -> Feed | None:
         return None
     try:
         from coldstream.ingest.feed import SourceFeed  # what it needs is not always installed
+        from coldstream.ingest.ingestion import DeadLetters
     except ModuleNotFoundError as error:
         message = f"{error.name} is not installed; ingest needs it"
         raise ColdstreamError(f"{message}: pip install 'coldstream[ingest]', or [nats] or [kafka]") from error
@@ -58,4 +59,6 @@ def _feed(settings: Settings) -> Feed | None:
                 "ingest_dead is missing; with ingest and a store, give a file for what cannot be learned, --ingest-dead FILE"
             )
         dead = settings.data / "dead-letters.jsonl"
+    if dead == settings.ingest_dead or dead.parent.is_dir():  # the store makes the folder of a new log
+        DeadLetters(dead).check()
     return SourceFeed(settings.ingest, dead, settings.ingest_batch)

@@ -441,10 +441,10 @@ class Calls(Generic[Http]):
     # One call
 
     def _send(self, call: Call[Answer]) -> Steps[Answer]:
-        """Send a call until it is answered, or its retries are used up."""
+        """Send a call until it is answered, or its retries or their patience are used up."""
         if call.reads and call.after is None and self._reads_own and self.position:
             call = msgspec.structs.replace(call, after=self.position)
-        attempt = 1
+        attempt, waited = 1, 0.0
         while True:
             asked, may_repeat = None, True
             try:
@@ -457,13 +457,13 @@ class Calls(Generic[Http]):
                 may_repeat = call.again or never_sent
                 trouble = ServiceUnavailable(f"{call.method} {call.path}: {error!r}")
                 trouble.__cause__ = error
-            if attempt >= self._retries.most or not may_repeat:
+            seconds = self._retries.wait(attempt, asked, waited) if may_repeat else None
+            if seconds is None:
                 raise trouble
-            seconds = self._retries.wait(attempt, asked)
             if self._on_retry is not None:
                 self._on_retry(Retry(attempt, trouble, seconds))
             yield seconds
-            attempt += 1
+            attempt, waited = attempt + 1, waited + seconds
         answer = call.answer(reply)
         if call.writes:
             self.position = max(self.position, answer.position)  # type: ignore[attr-defined]

@@ -16,7 +16,7 @@ from coldstream.bounds.usage import Usage
 from coldstream.catalogue.admitted_item import AdmittedItem, Layout
 from coldstream.catalogue.catalogue import Catalogue, Savepoint
 from coldstream.catalogue.combinations import entries_of
-from coldstream.catalogue.contrast import EventBatch, learn_event, learn_events
+from coldstream.catalogue.contrast import EventBatch, batch_of_one, learn_events
 from coldstream.catalogue.negative_sampling import NOTHING_PASSED_OVER, NegativeDraw
 from coldstream.catalogue.neighbours import neighbours_of
 from coldstream.catalogue.shapes import UserHistory
@@ -40,7 +40,7 @@ from coldstream.scoring.scorer import scorer_of
 from coldstream.support.arrays import Flags, Integers, Longs
 from coldstream.support.compiled import unchecked_entry
 
-_learn_event, _learn_events = unchecked_entry(learn_event), unchecked_entry(learn_events)
+_learn_events = unchecked_entry(learn_events)
 
 
 class DescribedItem(NamedTuple):
@@ -402,11 +402,9 @@ class SharedModel:
         parameters = self.machine.parameters
         parameters.make_room(self.most_touched(len(x.column), len(passed_over)))
         self.catalogue.make_room(len(history.recent))
-        items, drawn = self.catalogue.items, self.draw(clock.position, time)
-        if passed_over:
-            drawn = drawn._replace(passed_over=np.array(passed_over, np.int32))
-        own = (parameters.rows, parameters.optimizer, self.machine.rule, items, drawn, x, slot, history)
-        learned: bool = _learn_event(*own, effect.weight, bool(effect.trends), clock.events)
+        above = np.array(passed_over, np.int32) if passed_over else NOTHING_PASSED_OVER
+        batch = batch_of_one(x, slot, clock.position, time, effect.weight, bool(effect.trends), history, above)
+        learned = self._learned(batch, 0, clock.events) == 1
         parameters.changes += learned
         return learned
 
@@ -416,9 +414,14 @@ class SharedModel:
         passed_over = int(np.diff(batch.passed_offset).max())
         parameters.make_room(self.most_touched(longest, passed_over))
         self.catalogue.make_room(len(batch.recent) + 2 * len(batch.slot))
-        own, items, drawn = parameters.optimizer, self.catalogue.items, self.draw(0, 0.0)
         parameters.changes += 1
-        return int(_learn_events(parameters.rows, own, self.machine.rule, items, drawn, batch, first, clock))
+        return self._learned(batch, first, clock)
+
+    def _learned(self, batch: EventBatch, first: int, clock: int) -> int:
+        """Learn events from the first on; the number of the one that diverged, or of all."""
+        parameters, items, drawn = self.machine.parameters, self.catalogue.items, self.draw(0, 0.0)
+        own = (parameters.rows, parameters.optimizer, self.machine.rule, items, drawn)
+        return int(_learn_events(*own, batch, first, clock))
 
     def draw(self, position: int, time: float) -> NegativeDraw:
         """Where the negatives of an event come from, of a position and a time."""

@@ -1,4 +1,4 @@
-"""Table files written row by row, whole or not at all: Parquet and JSON-lines."""
+"""Table files written row by row, whole or not at all, for their owner alone: Parquet and JSON-lines."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from coldstream.errors import InvalidInput
-from coldstream.support.files import atomic
+from coldstream.support.files import private
 
 TOGETHER = 50_000
 """Rows of one group in Parquet."""
@@ -58,7 +58,7 @@ class _JsonLines:
 @contextmanager
 def _parquet(path: Path, columns: Mapping[str, str]) -> Iterator[TableWriter]:
     schema = pa.schema([(name, _TYPES[kind]) for name, kind in columns.items()])
-    with atomic(path) as temporary, parquet.ParquetWriter(temporary, schema) as file:
+    with private(path) as temporary, parquet.ParquetWriter(temporary, schema) as file:
         writer = _Parquet(file, columns)
         yield writer
         writer.flush()
@@ -66,7 +66,7 @@ def _parquet(path: Path, columns: Mapping[str, str]) -> Iterator[TableWriter]:
 
 @contextmanager
 def _json_lines(path: Path, columns: Mapping[str, str]) -> Iterator[TableWriter]:
-    with atomic(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
+    with private(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
         yield _JsonLines(file, columns)
 
 

@@ -1,5 +1,6 @@
 """Data frames of pandas, polars or Arrow: their columns as events, items, users and requests, and answers as frames."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import chain, repeat
@@ -205,7 +206,18 @@ def _wrapped(frame: Any) -> Any:
         import pyarrow
 
         frame = pyarrow.Table.from_batches([frame])
+    _check_columns_are_distinct(frame)
     return _narwhals().from_native(frame)
+
+
+def _check_columns_are_distinct(frame: Any) -> None:
+    """Raise `InvalidInput` if two columns have one name, which pandas and Arrow allow: which one is meant is uncertain."""
+    if type(frame).__name__ == "LazyFrame":  # its names are distinct, and asking for them is expensive
+        return
+    names = frame.column_names if hasattr(frame, "column_names") else frame.columns
+    for name, times in Counter(names).items():
+        if times > 1:
+            raise InvalidInput(f"frame: column {name!r} is there {times} times; rename or remove all but one")
 
 
 def _narwhals() -> ModuleType:

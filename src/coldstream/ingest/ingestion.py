@@ -8,19 +8,23 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import IO, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
 from coldstream.client import NewEvent, ServiceError, ServiceUnavailable
+from coldstream.errors import ColdstreamError, InvalidInput
 from coldstream.ingest.source import Message, Source, SourceUnavailable
 from coldstream.service.messages.core import Learned
 from coldstream.service.source_ids import reserved_id, source_kind
+from coldstream.support.files import check_writable
 
 log = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
 
 PAUSE = 1.0
 """Seconds until a source or a service that is away is tried again."""
@@ -45,20 +49,48 @@ class Counts(NamedTuple):
     dead: int = 0
 
 
+class DeadLettersUnavailable(ColdstreamError):
+    """The file of dead letters cannot be written now. Nothing is lost, and it may be tried again."""
+
+
 class DeadLetters:
-    """Messages that cannot be learned, each a line of JSON with its id, its body and the reason."""
+    """Messages that cannot be learned, each a line of JSON with its id, its body and the reason.
+
+    Only the owner of the file may read it (mode 0600); one that is there already keeps its mode.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def add(self, letters: Sequence[tuple[Message, str]]) -> None:
-        """Write them down for good, before the source forgets them."""
-        with open(self._path, "a", encoding="utf-8") as file:
-            for message, reason in letters:
-                line = {"id": message.id, "reason": reason, "body": message.body.decode(errors="replace")}
-                file.write(json.dumps(line, ensure_ascii=False) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+    def check(self) -> None:
+        """Raise `InvalidInput` if the file cannot be written. It is not made before there is a letter."""
+        try:
+            if self._path.exists():
+                os.close(os.open(self._path, os.O_WRONLY | os.O_APPEND))
+            else:
+                check_writable(self._path)
+        except OSError as error:
+            problem = f"dead letters {str(self._path)!r}: the file cannot be written ({error.strerror or error})"
+            raise InvalidInput(f"{problem}; give another path, or let this process write to it") from error
+
+    def add(self, letters: Sequence[tuple[Message, str]]) -> int:
+        """Append messages with their reasons, sync the file, and return how many; raises `DeadLettersUnavailable`."""
+        lines = [
+            {"id": message.id, "reason": reason, "body": message.body.decode(errors="replace")}
+            for message, reason in letters
+        ]
+        text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode(errors="replace")
+        try:
+            with open(self._path, "a+b", opener=_private) as file:
+                if _ends_within_line(file):  # a disk was full, or a process was killed
+                    file.write(b"\n")
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            problem = f"dead letters {str(self._path)!r} cannot be written ({error.strerror or error})"
+            raise DeadLettersUnavailable(f"{problem}; make room, or let this process write to it") from error
+        return len(lines)
 
 
 class Ingestion:
@@ -109,19 +141,26 @@ class Ingestion:
                 good.append((message, event_of(message)))
             except ValueError as error:
                 letters.append((message, str(error)))
+        refused = await self._until_done(lambda: self._learned(good), stop)
+        if refused is None:
+            return
+        if letters := [*letters, *refused]:
+            written = await self._until_done(lambda: asyncio.to_thread(self._dead.add, letters), stop)
+            if written is None:
+                return
+            self._count(dead=written)
+        await self._source.done(messages)
+
+    async def _until_done(self, action: Callable[[], Awaitable[Result]], stop: asyncio.Event) -> Result | None:
+        """Try again while the service or the file of dead letters is unavailable; None if told to stop before."""
         while True:
             try:
-                letters += await self._learned(good)
-                break
-            except ServiceUnavailable as error:  # they are in hand: no need to have them delivered again
+                return await action()
+            except (ServiceUnavailable, DeadLettersUnavailable) as error:
                 self._say_waiting(error)
                 await _rest(stop)
                 if stop.is_set():
-                    return
-        if letters:
-            await asyncio.to_thread(self._dead.add, letters)
-            self._count(dead=len(letters))
-        await self._source.done(messages)
+                    return None
 
     async def _learned(self, pairs: list[tuple[Message, NewEvent]]) -> list[tuple[Message, str]]:
         """Those that the service refuses, with its reasons; the others are learned."""
@@ -148,6 +187,17 @@ class Ingestion:
     def _say_waiting(self, error: Exception) -> None:
         facts = {"source": self._source.name, "reason": type(error).__name__, "detail": str(error)[:200]}
         log.warning("waiting", extra=facts)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _ends_within_line(file: IO[bytes]) -> bool:
+    if not file.seek(0, os.SEEK_END):
+        return False
+    file.seek(-1, os.SEEK_END)
+    return file.read(1) != b"\n"
 
 
 async def _rest(stop: asyncio.Event) -> None:

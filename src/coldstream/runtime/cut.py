@@ -67,6 +67,7 @@ def _write(learner: Learner, file: Path, digests: Path, base: Chain | None) -> d
         (document, arrays), known = increment(state, base.fingerprint)
         state = ({**document, BASE: base.newest.position}, arrays)
     save(file, state)
+    digests.touch(mode=0o600)
     np.savez(digests, allow_pickle=False, **known.digests)
     return {"seal": known.seal}
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coldstream.errors import InvalidSnapshot
-from coldstream.support.files import atomic
+from coldstream.support.files import private
 from coldstream.support.ragged import document_of
 
 FORMAT, VERSION = "coldstream-snapshot", 5
@@ -37,10 +37,10 @@ _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.r
 
 
 def write_snapshot(path: str | Path, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write a snapshot so that a crash at any moment leaves the old file or the new one."""
+    """Write a snapshot so that a crash at any moment leaves the old file or the new one. Only its owner may read it."""
     header = {"format": FORMAT, "version": VERSION, "document": document}
     text = json.dumps(header, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
-    with atomic(path) as temporary, open(temporary, "wb") as file:
+    with private(path) as temporary, open(temporary, "wb") as file:
         np.savez(file, allow_pickle=False, __header__=np.frombuffer(text, np.uint8), **arrays)
 
 

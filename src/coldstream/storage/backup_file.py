@@ -10,6 +10,7 @@ snapshot.1, …   the snapshots, the oldest first
 A frame is its length in four bytes, and so many rows in MessagePack.
 """
 
+import os
 import shutil
 import struct
 import tempfile
@@ -19,7 +20,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import msgspec
 
@@ -28,11 +29,13 @@ from coldstream.storage.checksums import Bounds, Row, check_bounds, check_row, s
 from coldstream.storage.export import Contents, Export
 from coldstream.storage.log_pages import PAGE
 from coldstream.storage.store import LogLine, Saved
-from coldstream.support.files import atomic
+from coldstream.support.files import private
 
 FORMAT, VERSION = "coldstream-backup", 1
 
 _LENGTH = struct.Struct("<I")
+_END, _END_MARK = struct.Struct("<4s16sH"), b"PK\5\6"
+"""What an archive ends with: a mark, where its list of members is, and the length of a comment, which a backup has not."""
 _NOT_WHOLE = (zipfile.BadZipFile, zlib.error, msgspec.MsgspecError, struct.error, EOFError, KeyError, StoreDamaged)
 
 Item = TypeVar("Item")
@@ -55,7 +58,7 @@ def write(path: Path, export: Export) -> Contents:
     if path.exists():
         raise InvalidInput(f"backup {str(path)!r} is there already; give the path of a file that is to be made")
     contents = export.contents
-    with atomic(path) as temporary:
+    with private(path) as temporary:
         try:
             with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
                 rows = _write_frames(archive, "log", export.rows())
@@ -83,7 +86,8 @@ def write(path: Path, export: Export) -> Contents:
 def read(path: Path) -> Iterator["Backup"]:
     """A backup that is whole as far as can be told before it is read; where it turns out not to be, that is said."""
     try:
-        with zipfile.ZipFile(path) as archive:
+        with path.open("rb") as file, zipfile.ZipFile(file) as archive:
+            _check_extent(file, archive)
             yield Backup(archive)
     except OSError as error:
         raise InvalidInput(f"backup {str(path)!r} cannot be read ({error.strerror or error}); give another path") from error
@@ -104,6 +108,9 @@ class Backup:
         kept = [LogLine(body, user) for body, user, *_ in _read_frames(archive, "kept", manifest.kept)]
         self.contents = Contents(bounds, manifest.begins, kept, manifest.marks, saved[::-1])
         self._rows = manifest.rows
+        expected = {"backup.json", "kept", "log", *(f"snapshot.{number}" for number, _ in saved)}
+        if sorted(archive.namelist()) != sorted(expected):
+            raise StoreDamaged("its members are not those that its backup.json names")
 
     def rows(self) -> Iterator[Row]:
         after, before = self.contents.bounds.cut, self.contents.begins
@@ -120,6 +127,15 @@ class Backup:
             shutil.copyfileobj(read, file, 2**20)
             file.flush()
             yield Path(file.name)
+
+
+def _check_extent(file: IO[bytes], archive: zipfile.ZipFile) -> None:
+    """Refuse bytes before the first member and behind the end of the archive, which `zipfile` passes over."""
+    file.seek(-_END.size, os.SEEK_END)
+    mark, *_, comment = _END.unpack(file.read(_END.size))
+    begins = min((member.header_offset for member in archive.infolist()), default=0)
+    if mark != _END_MARK or comment or begins:
+        raise StoreDamaged("it has bytes before its beginning or behind its end that no backup has")
 
 
 def _write_frames(archive: zipfile.ZipFile, name: str, items: Iterable[Item]) -> int:

@@ -24,6 +24,15 @@ def atomic(path: str | Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+@contextmanager
+def private(path: str | Path) -> Iterator[Path]:
+    """Like `atomic`, for persons' data: only the owner may read the file (mode 0600), also while it is written."""
+    with atomic(path) as temporary:
+        temporary.unlink(missing_ok=True)  # a killed process that had this number may have left one
+        os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        yield temporary
+
+
 def write_text(path: str | Path, text: str) -> None:
     """Write a text file so that a crash at any moment leaves the old file or the new one."""
     with atomic(path) as temporary:

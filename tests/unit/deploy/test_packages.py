@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-sys.path.insert(0, str(ROOT / "tests" / "packages"))
+sys.path.insert(0, str(ROOT / "tools" / "packages"))
 import containerfile  # noqa: E402
 
 DEPLOY = ROOT / "deploy"
@@ -50,11 +50,33 @@ def test_the_wheel_has_the_package_and_nothing_else(wheels: list[Path]) -> None:
 
 def test_every_extra_is_tried_and_explained() -> None:
     declared = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]) - {"dev"}
-    program = (ROOT / "tests" / "packages" / "__main__.py").read_text()
+    program = (ROOT / "tools" / "packages" / "__main__.py").read_text()
     decisions = "".join(path.read_text() for path in (ROOT / "docs" / "decisions").glob("00*.md"))
     for extra in declared:
         assert f'    "{extra}": ' in program, f"make dist does not try {extra}"
         assert f"`{extra}`" in decisions, f"no decision says why there is an extra {extra}"
+
+
+def pins(lock: str) -> dict[str, set[str]]:
+    """Name and versions of all packages of a lock file, each with a hash."""
+    text = (ROOT / lock).read_text()
+    found: dict[str, set[str]] = {}
+    for name, version, rest in re.findall(r"^([a-z0-9-]+)==([^\s;]+)(.*(?:\n .*)+)", text, re.MULTILINE):
+        assert "--hash=sha256:" in rest, name
+        found.setdefault(name, set()).add(version)
+    assert "://" not in text
+    assert len(found) == len({line.partition("==")[0] for line in text.splitlines() if "==" in line})
+    return found
+
+
+def test_the_lock_of_make_run_has_the_service_and_is_a_part_of_the_whole_lock() -> None:
+    everything, run = pins("requirements.lock"), pins("requirements-run.lock")
+    assert {name: versions for name, versions in run.items() if not versions <= everything.get(name, set())} == {}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    needed = [*project["project"]["dependencies"], *project["project"]["optional-dependencies"]["service"]]
+    needed += project["dependency-groups"]["editable"]
+    assert {re.split(r"[<>=\[]", one)[0] for one in needed} <= run.keys()
+    assert len(run) < len(everything) / 2
 
 
 def test_the_core_depends_on_numpy_and_numba_alone() -> None:
@@ -106,7 +128,7 @@ def test_the_container_is_careful() -> None:
     assert "HEALTHCHECK" in steps
     baseline = re.search(r"^ENV NUMBA_CPU_NAME=(\S+)$", steps, re.MULTILINE)
     assert baseline is not None
-    assert f'BASELINE = "{baseline[1]}"' in (ROOT / "tests" / "packages" / "first_start.py").read_text()
+    assert f'BASELINE = "{baseline[1]}"' in (ROOT / "tools" / "packages" / "first_start.py").read_text()
     compose = (DEPLOY / "container" / "compose.yml").read_text()
     for careful in ("read_only: true", "cap_drop: [ALL]", "no-new-privileges", "condition: service_healthy"):
         assert careful in compose

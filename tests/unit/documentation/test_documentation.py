@@ -17,7 +17,7 @@ from coldstream.config import Hyperparameters
 from coldstream.service.http.routes import ROUTES
 
 ROOT = Path(__file__).parents[3]
-sys.path.insert(0, str(ROOT / "documentation"))
+sys.path.insert(0, str(ROOT / "tools" / "documentation"))
 import reference  # noqa: E402
 from json_schemas import SCHEMAS, text_of  # noqa: E402
 
@@ -53,7 +53,7 @@ def test_the_reference_says_everything() -> None:
 
 
 def test_every_page_of_the_navigation_is_there() -> None:
-    nav = tomllib.loads((ROOT / "documentation" / "zensical.toml").read_text())["project"]["nav"]
+    nav = tomllib.loads((ROOT / "tools" / "documentation" / "zensical.toml").read_text())["project"]["nav"]
     named = [page for part in nav for pages in part.values() for page in ([pages] if isinstance(pages, str) else pages)]
     own = {
         "index.md": "README.md",
@@ -74,7 +74,7 @@ def test_the_citation_has_the_version_of_the_package() -> None:
 
 
 def test_links_that_lead_nowhere_are_found(tmp_path: Path) -> None:
-    spec = importlib.util.spec_from_file_location("site_builder", ROOT / "documentation" / "__main__.py")
+    spec = importlib.util.spec_from_file_location("site_builder", ROOT / "tools" / "documentation" / "__main__.py")
     assert spec is not None
     assert spec.loader is not None
     builder = importlib.util.module_from_spec(spec)

@@ -494,6 +494,14 @@ def test_a_broken_file_is_one_clear_error(file: Callable[..., Path], name: str, 
     assert str(path) in message
 
 
+@pytest.mark.parametrize("ignore", [[], ["user"]])
+def test_two_columns_of_one_name_in_parquet_are_refused(tmp_path: Path, ignore: list[str]) -> None:
+    path = tmp_path / "events.parquet"
+    parquet.write_table(pa.Table.from_arrays([pa.array(["a"])] * 4, ["user", "item", "genre", "genre"]), path)
+    with pytest.raises(InvalidInput, match="column 'genre' is there 2 times; rename or remove all but one"):
+        read_stream(path, ignore=ignore)
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     assert f"{tmp_path / 'no.csv'}: no such file" in refused(tmp_path / "no.csv")
     (tmp_path / "folder.csv").mkdir()

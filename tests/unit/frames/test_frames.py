@@ -159,3 +159,20 @@ def test_what_is_refused_has_changed_nothing(frame: dict, columns: Any, said: st
 def test_what_is_no_frame_is_not_taken_for_one() -> None:
     for other in ([], {}, "x", pd.Series([1]), pa.array([1]), np.zeros((2, 2)), Event("u", "i")):
         assert not is_frame(other)
+
+
+@pytest.mark.parametrize("twice", ["user", "genre"])
+@pytest.mark.parametrize("maker", ["pandas", "Arrow", "Arrow, one batch"])
+def test_two_columns_of_one_name_are_refused(maker: str, twice: str) -> None:
+    names = ["user", "item", "genre", twice]
+    table = pa.Table.from_arrays([pa.array(["a"])] * 4, names)
+    frame = {
+        "pandas": pd.DataFrame([["a"] * 4], columns=names),
+        "Arrow": table,
+        "Arrow, one batch": table.to_batches()[0],
+    }[maker]
+    recommender = Recommender(SCHEMA)
+    for call in (recommender.learn, recommender.put_items, recommender.put_users, recommender.recommend_many):
+        with pytest.raises(InvalidInput, match=f"frame: column '{twice}' is there 2 times; rename or remove all but one"):
+            call(frame)
+    assert recommender.size == Recommender(SCHEMA).size

@@ -98,6 +98,17 @@ def test_a_number_without_end_is_refused_and_not_left_out(api: Api, end: float) 
     assert "price must be a finite number" in answer["refusals"][0]["detail"]
 
 
+@pytest.mark.parametrize("names", [["user", "user", "item"], ["user", "item", "item"], ["user", "item", "", ""]])
+def test_two_columns_of_one_name_are_refused(api: Api, names: list[str]) -> None:
+    columns = [pa.array([f"{name}{number}"]) for number, name in enumerate(names)]
+    before = api.service.learner.position
+    answer = sent(api, "/events", stream(pa.RecordBatch.from_arrays(columns, names)))
+    twice = max(names, key=names.count)
+    assert answer.status == 400
+    assert f"column {twice!r} is there 2 times; send it once" in answer.json["detail"]
+    assert api.service.learner.position == before
+
+
 def large(rows: int) -> pa.RecordBatch:
     return batch(user=["u"] * rows, item=["a" * 50] * rows)
 

@@ -2,6 +2,7 @@
 
 import argparse
 import hmac
+import logging
 import os
 import re
 import subprocess
@@ -16,7 +17,8 @@ from hypothesis import strategies as st
 
 from coldstream import InvalidInput
 from coldstream.cli import keys as command
-from coldstream.service.http.keys import SCOPES, Key, Keys, drawn, hashed
+from coldstream.service.http import keys as module
+from coldstream.service.http.keys import SCOPES, Key, KeyFile, Keys, drawn, hashed
 
 HASH = hashed("cs_shop")
 ENTRY = f'[[key]]\nname = "shop"\nscopes = ["read"]\nhash = "{HASH}"\n'
@@ -254,3 +256,50 @@ def test_keys_that_are_added_at_once_are_all_there(tmp_path: Path) -> None:
     ]
     assert [one.wait() for one in adding] == [0] * 6
     assert {key.name for key in Keys.read(path)} == {f"k{n}" for n in range(6)}
+
+
+def test_a_key_that_is_removed_or_added_counts_from_the_next_request_on(tmp_path: Path) -> None:
+    path, other = written(tmp_path, ENTRY), drawn()
+    file = KeyFile(path)
+    assert file.find("cs_shop") == Key("shop", ("read",), HASH)
+    run("remove", "shop", "--keys", path)
+    assert file.find("cs_shop") is None
+    Keys.read(path).with_(Key("ops", ("admin",), hashed(other))).write(path)
+    found = file.find(other)
+    assert found is not None
+    assert found.name == "ops"
+
+
+@pytest.mark.parametrize("how", ["broken", "open to others", "gone"])
+def test_a_file_that_cannot_be_read_leaves_the_keys_and_is_one_error(
+    tmp_path: Path, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = written(tmp_path, ENTRY)
+    file = KeyFile(path)
+    if how == "broken":
+        path.write_text("[[key]\n")
+    elif how == "gone":
+        path.unlink()
+    else:
+        path.chmod(0o666)
+    for _ in range(3):
+        assert file.find("cs_shop") is not None
+    (line,) = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert str(path) in vars(line)["detail"]
+    Keys([Key("ops", ("admin",), hashed(drawn()))]).write(path)
+    path.chmod(0o600)
+    assert file.find("cs_shop") is None
+
+
+def test_keys_are_reread_when_that_is_asked_for_although_the_file_looks_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = written(tmp_path, ENTRY)
+    monkeypatch.setattr(module, "_stamp", lambda _: None)
+    file = KeyFile(path)
+    path.write_text(ENTRY.replace("read", "admin"))
+    for expected in ("read", "admin"):
+        found = file.find("cs_shop")
+        assert found is not None
+        assert found.scopes == (expected,)
+        file.reread()

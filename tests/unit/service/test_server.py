@@ -47,8 +47,8 @@ class _Uvicorn:
 
     made: "list[_Uvicorn]" = []  # noqa: RUF012
 
-    def __init__(self, config: Any, service: Any) -> None:
-        self.config, self.service = config, service
+    def __init__(self, config: Any, service: Any, keys: Any) -> None:
+        self.config, self.service, self.keys = config, service, keys
         self.should_exit = False
         self.server_state = SimpleNamespace(connections={1, 2})
         self.sweeping: list[asyncio.Task[Any]] = []

@@ -13,7 +13,7 @@ from coldstream.service.settings import Settings
 
 
 def server(leave: Any) -> tuple[Any, list[int]]:
-    own = cast(Any, module._Server(uvicorn.Config(cast(Any, None)), cast(Any, SimpleNamespace(leave=leave))))
+    own = cast(Any, module._Server(uvicorn.Config(cast(Any, None)), cast(Any, SimpleNamespace(leave=leave)), None))
     exits = list[int]()
     own.handle_exit = lambda number, _: exits.append(number)
     return own, exits

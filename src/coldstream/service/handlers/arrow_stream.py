@@ -7,6 +7,7 @@ of them may be gigabytes, and every array is validated before anything looks int
 import asyncio
 import math
 import struct
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from http import HTTPStatus
 from typing import Any, NamedTuple
@@ -209,6 +210,8 @@ def _batch(stream: bytes) -> Any:
         if batch.num_rows > MOST_ROWS:
             message = f"a record batch must not have more than {MOST_ROWS} rows, got {batch.num_rows}; send smaller ones"
             raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message, "$", {"Connection": "close"})
+        if twice := [name for name, times in Counter(batch.schema.names).items() if times > 1]:
+            raise _no_arrow(f"column {twice[0]!r} is there {batch.schema.names.count(twice[0])} times; send it once")
         for field, column in zip(batch.schema, batch.columns, strict=True):
             if not _is_plain(pa, field.type):
                 raise _no_arrow(

@@ -3,10 +3,11 @@
 import math
 import re
 from http import HTTPStatus
+from typing import Protocol
 
 from starlette.types import Scope
 
-from coldstream.service.http.keys import Keys
+from coldstream.service.http.keys import Key
 from coldstream.service.http.problems import Problem
 from coldstream.service.http.rates import Rates
 
@@ -15,10 +16,17 @@ _OWN_SITES = (None, b"same-origin", b"none")
 """What a browser says of a request by the page of this service, or by somebody who typed the address."""
 
 
+class KnownKeys(Protocol):
+    """The keys of a service: some, or those that a file has now."""
+
+    def find(self, presented: str) -> Key | None:
+        """The key that somebody presents, if it is one of these."""
+
+
 class Gate:
     """Admits a request, or says why not."""
 
-    def __init__(self, keys: Keys | None, rates: Rates) -> None:
+    def __init__(self, keys: KnownKeys | None, rates: Rates) -> None:
         self._keys, self._rates = keys, rates
 
     def admit(self, scope: Scope, headers: dict[bytes, bytes], needed: str) -> None:
@@ -35,7 +43,7 @@ class Gate:
             later = {"Retry-After": str(math.ceil(wait))}
             raise Problem(HTTPStatus.TOO_MANY_REQUESTS, f"too many requests; try again in {wait:.1f} s", None, later)
 
-    def _known(self, keys: Keys, headers: dict[bytes, bytes], needed: str) -> str:
+    def _known(self, keys: KnownKeys, headers: dict[bytes, bytes], needed: str) -> str:
         scheme, _, presented = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
         key = keys.find(presented.strip()) if scheme.lower() == "bearer" else None
         if key is None:

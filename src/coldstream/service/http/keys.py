@@ -1,6 +1,7 @@
 """API keys: who may do what. The file holds hashes only, so that reading it lets nobody in."""
 
 import hmac
+import logging
 import os
 import re
 import secrets
@@ -12,7 +13,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from coldstream.errors import InvalidInput, shown
-from coldstream.support.files import atomic
+from coldstream.support.files import private
+
+log = logging.getLogger(__name__)
 
 SCOPES = ("read", "write", "admin")
 """read: recommend, explain, look. write: events, items, users. admin: delete, snapshot. None includes another."""
@@ -71,8 +74,7 @@ class Keys:
         text = _HEADING + "".join(_entry(key) for key in self._keys)
         try:
             old = os.stat(path) if os.path.exists(path) else None
-            with atomic(path) as temporary:
-                temporary.touch(mode=0o600, exist_ok=False)
+            with private(path) as temporary:
                 temporary.write_text(text, encoding="utf-8")
                 if old is not None:
                     os.chown(temporary, old.st_uid, old.st_gid)
@@ -104,6 +106,39 @@ class Keys:
 
     def __len__(self) -> int:
         return len(self._keys)
+
+
+class KeyFile:
+    """Keys in a file, which is reread when it has changed. A file that cannot be read leaves the keys as they were."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._stamp = path, _stamp(path)
+        self._keys = Keys.read(path)
+
+    def find(self, presented: str) -> Key | None:
+        """The key that somebody presents, if the file has it now."""
+        if _stamp(self._path) != self._stamp:
+            self.reread()
+        return self._keys.find(presented)
+
+    def reread(self) -> None:
+        """Read the file again, whether it seems to have changed or not."""
+        self._stamp = _stamp(self._path)
+        try:
+            self._keys = Keys.read(self._path)
+        except InvalidInput as error:
+            log.error("keys could not be reread, and stay as they were", extra={"detail": str(error)})
+        else:
+            log.info("keys were reread", extra={"names": [key.name for key in self._keys]})
+
+
+def _stamp(path: Path) -> tuple[int, ...] | None:
+    """What differs when a file has been written or replaced; None where there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def checked_key(name: object, scopes: object, hash_: object, where: str) -> Key:

@@ -22,7 +22,7 @@ from coldstream.service.http.app import application
 from coldstream.service.http.connection_limits import connection_limits
 from coldstream.service.http.connections import Connections
 from coldstream.service.http.gate import Gate
-from coldstream.service.http.keys import Keys
+from coldstream.service.http.keys import KeyFile
 from coldstream.service.http.logs import log_to_stderr
 from coldstream.service.http.rates import Rates
 from coldstream.service.http.routes import ROUTES, Route
@@ -45,7 +45,7 @@ def serve(
     Raises what kept it from starting, or ended it.
     """
     check_exposure(settings)
-    keys = None if settings.keys is None else Keys.read(settings.keys)
+    keys = None if settings.keys is None else KeyFile(settings.keys)
     requested_model(settings)
     connection_limits(settings)
     log_to_stderr(settings.log_level)
@@ -55,7 +55,7 @@ def serve(
         service = Service(settings, store, port, hiring, partial(stores.shown, url))
         service.feed = feed
         app = application(service, Gate(keys, Rates(settings.requests_per_second)), routes, tracing)
-        uvloop.run(_serve(app, service, listener))
+        uvloop.run(_serve(app, service, listener, keys))
     if service.failure is not None:
         raise service.failure
 
@@ -70,7 +70,7 @@ def _traced() -> Iterator[Tracing | None]:
             tracing.close()
 
 
-async def _serve(app: Starlette, service: Service, listener: socket.socket) -> None:
+async def _serve(app: Starlette, service: Service, listener: socket.socket, keys: KeyFile | None = None) -> None:
     settings = service.settings
     connections = Connections(connection_limits(settings), service.metrics.turned_away)
     config = uvicorn.Config(
@@ -87,7 +87,7 @@ async def _serve(app: Starlette, service: Service, listener: socket.socket) -> N
         timeout_keep_alive=math.ceil(settings.idle_seconds),
         timeout_graceful_shutdown=max(1, math.ceil(settings.shutdown_seconds)),
     )
-    server = _Server(config, service)
+    server = _Server(config, service, keys)
 
     def stop() -> None:
         server.should_exit = True
@@ -112,9 +112,9 @@ async def _serve(app: Starlette, service: Service, listener: socket.socket) -> N
 class _Server(uvicorn.Server):
     """uvicorn, without its habit of dying of the signal that it was asked to stop with."""
 
-    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+    def __init__(self, config: uvicorn.Config, service: Service, keys: KeyFile | None) -> None:
         super().__init__(config)
-        self._service = service
+        self._service, self._keys = service, keys
         self._leaving: asyncio.Task[None] | None = None
 
     def leave(self, number: int) -> None:
@@ -123,6 +123,11 @@ class _Server(uvicorn.Server):
             self._leaving = asyncio.create_task(self._leave(number))
         else:
             self.handle_exit(number, None)
+
+    def reread(self) -> None:
+        """Read the file of keys again; without one there is nothing to read, and the service goes on."""
+        if self._keys is not None:
+            self._keys.reread()
 
     async def _leave(self, number: int) -> None:
         try:
@@ -133,14 +138,15 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Stop at the first signal; at the second, do not wait for requests in progress."""
+        """Stop at the first signal; at the second, do not wait for requests in progress. SIGHUP rereads the keys."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self.leave, number)
+        loop.add_signal_handler(signal.SIGHUP, self.reread)
         try:
             yield
         finally:
-            for number in (signal.SIGINT, signal.SIGTERM):
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 loop.remove_signal_handler(number)
 
 

@@ -30,6 +30,7 @@ class SnapshotFiles:
         with reported(self._folder):
             saved = Saved(max((number for number, _ in self.all()), default=0) + 1, position)
             with atomic(self._path(saved)) as temporary:
+                file.chmod(0o600)  # it holds persons' data
                 shutil.move(file, temporary)
             return saved
 

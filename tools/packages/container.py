@@ -1,6 +1,6 @@
 """The Containerfile done step by step in an empty Debian, and the service that comes of it: no rights, a read-only root.
 
-`python tests/packages/container.py`, as root; the wheel has to lie in dist/. It takes minutes.
+`python tools/packages/container.py`, as root; the wheel has to lie in dist/. It takes minutes.
 """
 
 import json

@@ -83,6 +83,30 @@ def try_demo(folder: Path, wheel: Path) -> None:
     )
 
 
+def try_make_run(source: Path) -> None:
+    """`make run` in a copy of the sources: what it installs has to be enough for the demo, and no more than it names."""
+    start = time.perf_counter()
+    done = subprocess.run(
+        ["make", "run", f"PYTHON={sys.executable}", "DEMO=--headless --events 300"],
+        env=clean(NUMBA_CACHE_DIR=str(source / "kernels")),
+        cwd=source,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "300 events" in done.stdout, done.stdout
+    listed = subprocess.run(
+        [source / ".venv/bin/python", "-m", "pip", "list", "--format=freeze"], capture_output=True, text=True, check=True
+    )
+    there = {line.partition("==")[0].lower().replace("_", "-") for line in listed.stdout.splitlines()}
+    lock = (source / "requirements-run.lock").read_text()
+    pinned = {line.partition("==")[0] for line in lock.splitlines() if "==" in line}
+    beyond = there - pinned - {"coldstream", "pip", "setuptools"}
+    assert not beyond, f"make run installs more than it needs: {sorted(beyond)}"
+    say(f"make run in a fresh copy, 300 events without a page: {time.perf_counter() - start:.0f} s, kernels included")
+
+
 def main() -> int:
     """All of it; 0 where all of it works."""
     with tempfile.TemporaryDirectory() as scratch:
@@ -105,6 +129,7 @@ def main() -> int:
         say("the first start with compiled kernels:")
         try_first_start(folder, folder / "with-service" / "bin" / "python")
         try_demo(folder / "uvx", wheel)
+        try_make_run(source)
         (ROOT / "dist").mkdir(exist_ok=True)
         for path in (ROOT / "dist").glob("coldstream-*"):
             path.unlink()

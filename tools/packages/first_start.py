@@ -1,6 +1,6 @@
 """The first start of a service whose kernels were compiled before: from exec to its first recommendation.
 
-`python tests/packages/first_start.py PYTHON` measures that of an environment where coldstream is installed. The machine may
+`python tools/packages/first_start.py PYTHON` measures that of an environment where coldstream is installed. The machine may
 be busy, so what is asked for is time of the processor; how long it took by the clock is printed beside it.
 """
 

@@ -67,7 +67,7 @@ def read(text: str) -> Image:
                 entrypoint = _words(word, rest)
             case _:
                 raise ValueError(
-                    f"no such instruction is known here: {word} {rest!r}; teach tests/packages/containerfile.py"
+                    f"no such instruction is known here: {word} {rest!r}; teach tools/packages/containerfile.py"
                 )
     return Image(base, tuple(steps), user, environment, tuple(volumes), tuple(ports), health, entrypoint)
 

@@ -1,4 +1,4 @@
-"""How many mutants the tests notice: `python mutants --count 100 --seed 1`.
+"""How many mutants the tests notice: `python tools/mutants --count 100 --seed 1`.
 
 Mutants are drawn from a seed, room by room in turn, so that the first fifty of a hundred are those of fifty. Each result is
 written down at once: started again with the same file, it goes on where it stopped.
@@ -21,7 +21,7 @@ from mutations import Mutation, is_python, mutations_of
 from rooms import TESTS, covering, sources, watched
 from trial import SECONDS, SURVIVED, Workshop
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def main() -> int:
@@ -54,7 +54,7 @@ def main() -> int:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python mutants", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python tools/mutants", description=__doc__)
     parser.add_argument("--count", type=int, default=100, help="how many mutants (100)")
     parser.add_argument("--seed", type=int, default=1, help="which mutants (1)")
     parser.add_argument("--rooms", default=",".join(TESTS), help="of which rooms (all of them)")

@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 from json_schemas import SCHEMAS, text_of
 from reference import PAGES
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build"
 
 
@@ -95,7 +95,7 @@ def main() -> int:
     """Build it, and check its links; 0 where all lead somewhere."""
     BUILD.mkdir(exist_ok=True)
     collect(BUILD / "pages")
-    shutil.copy2(ROOT / "documentation" / "zensical.toml", BUILD / "zensical.toml")
+    shutil.copy2(ROOT / "tools" / "documentation" / "zensical.toml", BUILD / "zensical.toml")
     command = [sys.executable, "-m", "zensical", "build", "--clean", "--config-file", "zensical.toml"]
     done = subprocess.run(command, cwd=BUILD, check=False)
     if done.returncode:

@@ -1,4 +1,4 @@
-"""Which test files call which functions, found by running them once: `python mutants --learn`.
+"""Which test files call which functions, found by running them once: `python tools/mutants --learn`.
 
 A mutant then meets the tests that call its function, the quickest first, instead of all that lie near. Kernels are compiled
 and call nobody, and other processes are not looked into: for both, the room's list stands.
@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 _SOURCES = str(ROOT / "src/coldstream") + "/"
 
 
