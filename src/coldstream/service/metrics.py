@@ -115,6 +115,11 @@ class _State:
             ),
             "snapshot_pause_seconds": ("How long the last snapshot held everybody up.", current.snapshots.pause),
             "shown_lost": ("Lists that were shown and could not be kept, since the start.", service.impressions.lost),
+            "shown_bytes": ("About what lists that were shown take on disk.", service.impressions.bytes),
+            "shown_foreign": (
+                "Events that named a list which was shown to somebody else, and so count as if they named none.",
+                service.impressions.foreign,
+            ),
             "items": ("Items in the catalogue.", known.size.items),
             "users": ("Users that are known.", known.size.users),
             "features": ("Features that have a column.", known.size.features),
@@ -144,7 +149,7 @@ def _upkeep(writer: Writer) -> dict[str, tuple[str, float | None]]:
     """What the writer has to do to the store."""
     return {
         "people_to_erase": (
-            "People who are forgotten, and not yet erased from log and snapshots.",
+            "People who are forgotten, and not yet erased from log, snapshots and lists that were shown.",
             len(writer.erasures.pending),
         ),
         "oldest_erasure_seconds": (
@@ -152,7 +157,7 @@ def _upkeep(writer: Writer) -> dict[str, tuple[str, float | None]]:
             writer.erasures.oldest_seconds,
         ),
         "log_cut": ("The last line of those that were deleted because they were old.", writer.compaction.cut),
-        "store_bytes": ("About what log and snapshots take, looked at once a minute.", writer.compaction.size),
+        "store_bytes": ("About what log, snapshots and lists take, looked at once a minute.", writer.compaction.size),
     }
 
 

@@ -69,6 +69,13 @@ def requested_model(settings: Settings) -> RequestedModel:
     return RequestedModel(schema, hyperparameters, settings.seed, bounds, settings.learners)
 
 
+def shown_bytes(settings: Settings) -> int:
+    """The most that lists that were shown may take: a tenth of `disk` at most, so that the log keeps most of it."""
+    most = bytes_of(settings.shown_disk) or 0
+    disk = None if settings.disk is None else bytes_of(settings.disk)
+    return most if disk is None else min(most, disk // 10)
+
+
 def writer_limits(settings: Settings) -> WriterLimits:
     """The limits that the settings ask for."""
     return WriterLimits(
@@ -274,7 +281,7 @@ class Service:
             else:
                 assert self._store is not None
                 own = (self._store, learner, writer_limits(settings), self._folder(), self._progress)
-                writer = Writer(*own, erase_beside=self._erase_shown)
+                writer = Writer(*own, erase_beside=self._erase_shown, bytes_beside=lambda: self.impressions.bytes)
                 await writer.start(failed)
                 self._writer = writer
         except Interrupted:
@@ -297,7 +304,8 @@ class Service:
     async def _keep_shown(self) -> None:
         if self._shown is not None:
             retain = seconds_of(self.settings.shown_retain) or 0.0
-            self.impressions = Impressions(await asyncio.to_thread(self._shown), self.settings.shown_share, retain)
+            store = await asyncio.to_thread(self._shown)
+            self.impressions = Impressions(store, self.settings.shown_share, retain, shown_bytes(self.settings))
             self.impressions.start(self._leaving_people)
 
     def _leaving_people(self) -> Collection[str]:
@@ -324,7 +332,7 @@ class Service:
         settings, requested = self.settings, self._requested()
         return Replica(
             *(shared, requested, writer_limits(settings), self._folder(), self._progress),
-            *(settings.failover_seconds, self._address, self._erase_shown),
+            *(settings.failover_seconds, self._address, self._erase_shown, lambda: self.impressions.bytes),
         )
 
     def _as_forwarder(self, replica: Replica) -> Forwarder:

@@ -127,7 +127,7 @@ class Settings:
     )
     disk: str | None = _setting(
         None,
-        "the most that log and snapshots may take: beyond it the oldest lines are deleted; if left out, there is no limit",
+        "the most that log, snapshots and lists may take: beyond it the oldest lines are deleted; if left out, no limit",
         metavar="SIZE",
         form=(SIZE, lambda text: bytes_of(text) is not None),
     )
@@ -136,6 +136,12 @@ class Settings:
         "how long lists are kept that were shown: for click-through, for what was passed over, and for the next page",
         metavar="TIME",
         form=(DURATION, lambda text: seconds_of(text) is not None),
+    )
+    shown_disk: str = _setting(
+        "1GB",
+        "the most that lists that were shown may take on disk, and no more than a tenth of `disk`: the oldest are deleted",
+        metavar="SIZE",
+        form=(SIZE, lambda text: bytes_of(text) is not None),
     )
     shown_share: float = _setting(1.0, "of the lists that were shown, how many are kept", (0, 1))
     erase_minutes: float = _setting(

@@ -46,7 +46,11 @@ class PositionCount(NamedTuple):
 
 
 class ShownStore(Protocol):
-    """Lists by name. Raises `StoreUnavailable` where the disk or the server fails. It is used by one thread at a time."""
+    """Lists by name. Raises `StoreUnavailable` where the disk or the server fails. It is used by one thread at a time.
+
+    Calls that end in `_in_steps` do nothing until they are iterated. Between two steps other calls may use the store. They
+    may be repeated, and have to be after `StoreUnavailable`.
+    """
 
     def keep(self, lists: Sequence[ShownList], /) -> None:
         """Keep lists, and count what they show. One that is there already is left alone, and counted once more."""
@@ -60,14 +64,20 @@ class ShownStore(Protocol):
     def counts(self) -> list[PositionCount]:
         """What was shown and taken in the time that lists are kept, by position."""
 
-    def erase(self, users: Collection[str], /) -> None:
-        """Erase the lists of users, for good. It may be repeated, and has to be after `StoreUnavailable`."""
+    def has(self, user: str, /) -> bool:
+        """Whether any kept list is a user's."""
 
-    def hand_over(self, session: str, user: str, /) -> None:
-        """Let the lists of a session be those of a user."""
+    def erase_in_steps(self, users: Collection[str], /) -> Iterator[None]:
+        """Erase the lists and the ids of users, for good."""
 
-    def expire(self, before: float, /) -> None:
-        """Delete lists that were shown before a time, and the counts of the days before it."""
+    def hand_over_in_steps(self, session: str, user: str, /) -> Iterator[None]:
+        """Give the lists of a session to a user."""
+
+    def trim_in_steps(self, before: float, most: int, /) -> Iterator[None]:
+        """Delete lists shown before a time, counts of the days before it, and the oldest lists beyond `most` bytes."""
+
+    def size(self) -> int:
+        """Return about how many bytes the lists take on disk, without free pages."""
 
     def read(self) -> Iterator[ShownList]:
         """All lists, in the order in which they were kept."""

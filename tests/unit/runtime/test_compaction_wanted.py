@@ -20,6 +20,17 @@ def wanted(*, size: int, disk: int, retain: float = 0.0, cut: int = 0, position:
     return asyncio.run(own._wanted(cast(Any, SimpleNamespace(position=position))))
 
 
+def test_what_is_kept_beside_the_log_counts() -> None:
+    async def in_store(asked: Callable[[], Any]) -> Any:
+        return asked()
+
+    sizes, trims = [500, 400], list[None]()
+    store = SimpleNamespace(size=lambda: sizes.pop(0), trim=lambda: trims.append(None))
+    own = Compaction(cast(Any, store), in_store, cast(Any, None), lambda: 100.0, 0.0, 590, lambda: 100)
+    assert asyncio.run(own._measured()) == 500
+    assert trims == [None], "500 and 100 are more than there is room for"
+
+
 @pytest.mark.parametrize(
     ("size", "disk", "retain", "cut", "line"),
     [

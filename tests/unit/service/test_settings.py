@@ -87,6 +87,7 @@ EXAMPLES: dict[str, tuple[Any, str]] = {
     "retain": ("90d", "90d"),
     "disk": ("20 GiB", "20 GiB"),
     "shown_retain": ("12h", "12h"),
+    "shown_disk": ("50 MB", "50 MB"),
     "shown_share": (0.1, "0.1"),
     "erase_minutes": (0.5, "0.5"),
     "body_bytes": (1024, "1024"),

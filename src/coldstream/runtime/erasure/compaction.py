@@ -41,13 +41,20 @@ class Compaction:
     """
 
     def __init__(
-        self, store: Store, in_store: InStore, snapshots: Snapshots, now: Callable[[], float], retain: float, disk: int
+        self,
+        store: Store,
+        in_store: InStore,
+        snapshots: Snapshots,
+        now: Callable[[], float],
+        retain: float,
+        disk: int,
+        bytes_beside: Callable[[], int] = lambda: 0,
     ) -> None:
         self.size: int | None = None
-        """Bytes of log and snapshots, when they were looked at last."""
+        """Bytes of log and snapshots and of what is kept beside them, when they were looked at last."""
         self.cut = 0
         self._store, self._in_store, self._snapshots, self._now = store, in_store, snapshots, now
-        self._retain, self._disk = retain, disk
+        self._retain, self._disk, self._bytes_beside = retain, disk, bytes_beside
         self._between = min(retain / MARKS, LONGEST_BETWEEN_MARKS) if retain else LONGEST_BETWEEN_MARKS
         self._look_at = 0.0
         self._begun = self._told = False
@@ -75,10 +82,11 @@ class Compaction:
 
     async def _measured(self) -> int:
         """The size. Before lines go, what is taken for nothing does."""
-        size = await self._in_store(self._store.size)
+        beside = self._bytes_beside()
+        size = await self._in_store(self._store.size) + beside
         if self._disk and size > self._disk:
             await self._in_store(self._store.trim)
-            size = await self._in_store(self._store.size)
+            size = await self._in_store(self._store.size) + beside
         return size
 
     async def _kept(self, learner: Learner, wanted: int) -> int:

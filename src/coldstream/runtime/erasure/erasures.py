@@ -6,14 +6,19 @@ a crash, because the line that asks for it is in the log until the end:
 1. the log is read, to find the sessions that were folded into the person, and the values that nobody else had;
 2. a line of the log releases them, so that a replay knows what and when;
 3. new snapshots take the place of all that knew the person or the values;
-4. what is kept of the person beside the log goes, such as lists that were shown;
-5. the lines of the person and of the sessions are purged, and the line that asked for it last.
+4. the lines of the person and of the sessions are purged, and the line that asked for it last.
+
+What is kept of the person beside the log, such as lists that were shown, is erased as soon as it is known who goes. Where
+that fails, it is tried again with growing pauses and holds nothing else up: the line that asked for it stays in the log.
 """
 
 import logging
+import math
 from collections.abc import Awaitable, Callable, Collection, Iterable
+from time import monotonic
 from typing import NamedTuple, TypeAlias
 
+from coldstream.errors import ColdstreamError, Interrupted
 from coldstream.lists.inspection import Steps
 from coldstream.runtime.erasure.erasure import UnclaimedValues
 from coldstream.runtime.erasure.leaving import Leaving
@@ -29,6 +34,10 @@ NEAR = 1000
 """Lines that may be left to read when the writer is asked to write the values down, which then waits for them."""
 
 
+SHORTEST_RETRY, LONGEST_RETRY = 1.0, 300.0
+"""Seconds after which it is tried again to erase what is kept beside the log. The pause doubles with every failure."""
+
+
 EraseBeside: TypeAlias = Callable[[Collection[str]], Awaitable[None]]
 """Erases people from what is kept beside the log; what it raises has the log remember them, and it is tried again."""
 
@@ -42,18 +51,27 @@ class Pending(NamedTuple):
 
     position: int
     """Of the line that asks for it."""
-    time: float
-    """When it was asked for."""
+    since: float
+    """When it was asked for, by the monotonic clock."""
 
 
 class Erasures:
     """Those who are to be erased, and the work of it."""
 
     def __init__(
-        self, store: Store, in_store: InStore, snapshots: Snapshots, now: Callable[[], float], beside: EraseBeside
+        self,
+        store: Store,
+        in_store: InStore,
+        snapshots: Snapshots,
+        now: Callable[[], float],
+        beside: EraseBeside,
+        wait: float,
     ) -> None:
         self.pending: dict[str, Pending] = {}
-        self._beside = beside
+        self._beside, self._wait = beside, wait
+        self._beside_after, self._beside_pause = -math.inf, SHORTEST_RETRY
+        self._purged: dict[str, Pending] = {}  # of whom the log has only the line that asks, until all else is done
+        self._people: dict[str, int] = {}  # those, with their sessions
         self._store, self._in_store, self._snapshots, self._now = store, in_store, snapshots, now
         self._unclaimed: UnclaimedValues | None = None
         self._read = 0
@@ -61,37 +79,77 @@ class Erasures:
     @property
     def oldest_seconds(self) -> float:
         """How long ago the first of those was asked for who are not erased yet; 0 where there are none."""
-        return max((self._now() - pending.time for pending in self.pending.values()), default=0.0)
+        return max((monotonic() - pending.since for pending in self.pending.values()), default=0.0)
 
     async def look(self) -> None:
         """Find out who is to be erased."""
-        self.pending = await self._in_store(self._found)
+        found, known = await self._in_store(self._found), self.pending
+        for user, one in known.items():
+            if user in found and found[user].position == one.position:
+                found[user] = one
+        self.pending = found
 
     def _found(self) -> dict[str, Pending]:
         found = {}
         for user, position in self._store.forgotten().items():
             entry = next(iter(self._store.read(position - 1)), None)
             record = None if entry is None else record_of(entry)
-            time = record.time if isinstance(record, UserForgotten) else 0.0
-            found[user] = Pending(position, time or self._now())  # older releases did not say when
+            asked = record.time if isinstance(record, UserForgotten) else 0.0
+            waited = self._now() - (asked or self._now())  # older releases did not say when
+            # A time to come is that of a clock which was ahead. How long ago it was then is not known: it is due now.
+            found[user] = Pending(position, monotonic() - (waited if waited >= 0 else self._wait))
         return found
 
     async def erase(self, learner: Learner, reading: LogReading, release: Callable[[], Awaitable[object]]) -> None:
         """Erase those who are pending now from everything. `release` has the writer write down what `columns` tells."""
-        leaving = dict(self.pending)
-        found = Leaving({user: one.position for user, one in leaving.items()})
-        await self._read_log(learner, reading, found)
+        new = {user: one for user, one in self.pending.items() if self._purged.get(user) != one}
+        self._purged = {user: one for user, one in self._purged.items() if self.pending.get(user) == one}
+        found = Leaving({user: one.position for user, one in new.items()})
+        if new:
+            await self._read_log(learner, reading, found)
         try:
-            await release()
+            people = self._people | found.people
+            is_beside = bool(people) and not await self._erased_beside(people)
+            if new:
+                await release()
         finally:
             self._unclaimed = None
-        position = await self._snapshots.replace(learner)
-        await self._beside(found.people)  # before the log forgets who it was
-        await reading.done_in_store(self._store.purge_in_steps(found.people, position))
+        if new:
+            position = await self._snapshots.replace(learner)
+            stays = new if is_beside else {}  # the lines that ask for it
+            until = {user: stays[user].position - 1 if user in stays else last for user, last in found.people.items()}
+            await reading.done_in_store(self._store.purge_in_steps(until, position))
+            facts = {"count": len(new), "sessions": len(found.people) - len(new), "position": position}
+            log.info("people were erased from the log", extra=facts)
+        if is_beside:
+            self._purged, self._people = self._purged | new, people
+            return
+        if self._purged:
+            base = await self._in_store(self._store.base)
+            await reading.done_in_store(self._store.purge_in_steps(self._people, base))
         # Whoever came back and left again meanwhile is still to be erased.
-        self.pending = {user: one for user, one in self.pending.items() if leaving.get(user) != one}
-        facts = {"count": len(leaving), "sessions": len(found.people) - len(leaving), "position": position}
-        log.info("people were erased from the log", extra=facts)
+        done = self._purged | new
+        self.pending = {user: one for user, one in self.pending.items() if done.get(user) != one}
+        self._purged, self._people = {}, {}
+
+    async def _erased_beside(self, people: Collection[str]) -> bool:
+        """Whether people are erased from what is kept beside the log. After a failure it is not tried at once again."""
+        if monotonic() < self._beside_after:
+            return False
+        try:
+            await self._beside(people)
+        except Interrupted:
+            raise
+        except Exception as error:
+            trace = None if isinstance(error, ColdstreamError) else error
+            facts = {"reason": str(error), "seconds": self._beside_pause}
+            message = "people were not erased from what is kept beside the log; it is tried again"
+            log.warning(message, extra=facts, exc_info=trace)
+            self._beside_after = monotonic() + self._beside_pause
+            self._beside_pause = min(2 * self._beside_pause, LONGEST_RETRY)
+            return False
+        self._beside_after, self._beside_pause = -math.inf, SHORTEST_RETRY
+        return True
 
     async def columns(self, learner: Learner, reading: LogReading) -> tuple[int, ...]:
         """The columns of values that nobody has but those who leave. Nothing may be learned while it is asked for."""

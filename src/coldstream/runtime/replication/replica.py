@@ -57,6 +57,7 @@ class Replica:
         failover: float,
         address: Callable[[Sharing], str],
         erase_beside: EraseBeside = nothing_beside,
+        bytes_beside: Callable[[], int] = lambda: 0,
     ) -> None:
         self.current: Writer | Follower | None = None
         self.news: News | None = None
@@ -65,7 +66,7 @@ class Replica:
         """Set, and at once taken back, whenever another writes, or says where it is reached."""
         self._shared, self._requested, self._limits = shared, requested, limits
         self._folder, self._progress = folder, progress
-        self._address, self._erase_beside = address, erase_beside
+        self._address, self._beside = address, (erase_beside, bytes_beside)
         self._sharing: Sharing | None = None
         self._thread = ThreadPoolExecutor(1, "sharing")
         self._watch = Watch(failover)
@@ -243,7 +244,7 @@ class Replica:
         log.warning("this process writes now", extra={"epoch": store.epoch, "position": follower.learner.position})
 
     async def _lead(self, store: ClaimedStore, learner: Learner) -> None:
-        writer = Writer(store, learner, self._limits, self._folder, self._progress, self._lost.set, self._erase_beside)
+        writer = Writer(store, learner, self._limits, self._folder, self._progress, self._lost.set, *self._beside)
         if self.current is not None:  # at a start it was done when the log was read
             await asyncio.to_thread(self._take_up, store, learner)
         await writer.start(self._failed)

@@ -6,7 +6,7 @@ of its own, where a commit waits for the disk while the loop goes on answering.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -85,6 +85,7 @@ class Writer:
         progress: Progress | None = None,
         lost: Callable[[], None] | None = None,
         erase_beside: EraseBeside = nothing_beside,
+        bytes_beside: Callable[[], int] = lambda: 0,
     ) -> None:
         self.learner = learner
         self.commits = 0
@@ -97,8 +98,8 @@ class Writer:
         self._thread = StoreThread(store, lost is not None, self._queue.wake.set)
         in_background = self._thread.done_in_background
         self.snapshots = Snapshots(store, in_background, folder)
-        self.erasures = Erasures(store, in_background, self.snapshots, time, erase_beside)
-        keeping = (time, limits.retain_seconds, limits.disk_bytes)
+        self.erasures = Erasures(store, in_background, self.snapshots, time, erase_beside, limits.erase_seconds)
+        keeping = (time, limits.retain_seconds, limits.disk_bytes, bytes_beside)
         self.compaction = Compaction(store, in_background, self.snapshots, *keeping)
         self._store, self._limits = store, limits
         self._reading_to_the_end = LogReading(store, self._thread.done, lambda: False)
@@ -143,15 +144,18 @@ class Writer:
             raise Stopping(STOPPING)
         return self._queue.add(records)
 
-    async def forget(self, user: str) -> Forgotten:
+    async def forget(self, user: str, is_beside: Callable[[str], Awaitable[bool]] | None = None) -> Forgotten:
         """Forget a user, with the sessions. From the store they are erased in the background.
 
-        Of whom nothing is known the log may still have lines: whoever has some can be forgotten.
+        A user who is not known can be forgotten if the log has lines of theirs, or if `is_beside` says that something of
+        theirs is kept beside it.
         """
         try:
             return await self._forget(user)
         except Refused as refused:
-            if not isinstance(refused.error, UnknownId) or user in self.erasures.pending or not await self._has_lines(user):
+            if not isinstance(refused.error, UnknownId) or user in self.erasures.pending:
+                raise
+            if not (is_beside is not None and await is_beside(user)) and not await self._has_lines(user):
                 raise
         self._in_log.append(user)
         try:
@@ -342,8 +346,11 @@ class Writer:
         self._group = []
 
     async def _release(self) -> None:
-        """Write down which values nobody has any more."""
-        await self.write([ValuesReleased(())])
+        """Write down which values nobody has any more. The next start does it where this process stops."""
+        try:
+            await self.write([ValuesReleased(())])
+        except Stopping as error:
+            raise Interrupted(str(error)) from error
 
     async def _complete(self) -> None:
         """Find out what only the writer knows: nothing is learned in between.
@@ -409,5 +416,5 @@ class Writer:
                     await self._hire_again(error)
             for position, record in new:
                 if isinstance(record, UserForgotten):
-                    self.erasures.pending[record.id] = Pending(position, record.time)
+                    self.erasures.pending[record.id] = Pending(position, monotonic())
             call.give(own)

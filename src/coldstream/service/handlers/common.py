@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Sequence
-from contextlib import suppress
 
 import msgspec
 from msgspec import UNSET
@@ -12,7 +11,6 @@ from coldstream.runtime.snapshots import NOT_NOW
 from coldstream.runtime.writing.checks import Refused
 from coldstream.service.handlers.answers import availability, lag, last, seconds, write
 from coldstream.service.handlers.arrow_stream import RowShape
-from coldstream.service.handlers.impressions import TROUBLE
 from coldstream.service.handlers.line_stream import LineKind
 from coldstream.service.messages import core as messages
 from coldstream.service.messages import health as health_messages
@@ -97,21 +95,19 @@ async def delete_item(service: Service, _: None, name: str) -> messages.Written:
 
 
 async def delete_user(service: Service, _: None, name: str) -> messages.Forgotten:
-    """Forget a person: attributes, history and the own vector at once, and every line in the log before long."""
+    """Forget a person: attributes, history, lists and the own vector at once, and what the files hold before long."""
     try:
-        forgotten = await service.writer.forget(name)
+        forgotten = await service.writer.forget(name, service.impressions.has)
     except Refused as refused:
         raise refused.error from refused
-    with suppress(*TROUBLE):  # it is done when the store is back
-        await service.impressions.erase(forgotten.people)
+    service.impressions.forget(forgotten.people)
     return messages.Forgotten(forgotten.position, service.settings.erase_minutes * 60)
 
 
 async def merge_user(service: Service, given: messages.MergedSession, name: str) -> messages.Written:
     """Fold what a session did into a user who has logged in, and forget the session."""
     written = await _written(service, [UserMerged(given.session, name)], given)
-    with suppress(*TROUBLE):  # lists that were shown stay the session's, and go with time
-        await service.impressions.hand_over(given.session, name)
+    service.impressions.hand_over(given.session, name)
     return written
 
 

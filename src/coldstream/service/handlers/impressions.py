@@ -1,24 +1,26 @@
 """Impressions: which lists were shown, what was taken of them, and what was passed over.
 
-Nobody who asks for a list waits for a disk: lists are kept in the background, moments later. Nothing that is learned depends
-on them. An event that names a list has what was passed over written into its own line of the log.
+No call waits for the disk that keeps lists: they are kept, handed over, erased and trimmed in the background, in small
+steps. Nothing that is learned depends on them. An event that names a list has what was passed over written into its own line
+of the log.
 """
 
 import asyncio
 import logging
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from secrets import token_bytes, token_urlsafe
 from time import monotonic, time
 from typing import TypeVar
 
 import msgspec
 
-from coldstream.errors import StoreDamaged, StoreUnavailable, UnknownId, shown
+from coldstream.errors import Interrupted, StoreDamaged, StoreUnavailable, UnknownId, shown
 from coldstream.events.event import MOST_PASSED_OVER
 from coldstream.recommender import Recommender
 from coldstream.runtime.records import Interaction, Record
@@ -30,11 +32,29 @@ log = logging.getLogger(__name__)
 KEEP_EVERY = 0.5
 """Seconds after which lists that were shown are kept."""
 
+LONGEST_RETRY = 30.0
+"""Seconds between two tries at most where the store of lists fails. The pause doubles with every failure."""
+
+TRIM_EVERY = 5.0
+"""Seconds after which lists that are too old, or too many, are deleted."""
+
 EXPIRE_EVERY = 60.0
-"""Seconds after which it is looked for lists that are too old."""
+"""Seconds after which lists of people who were erased lately are looked for once more."""
+
+LONGEST_FIND = 1.0
+"""Seconds that a call waits for the store to find a list; later it goes on as if the list were not known."""
+
+LONGEST_STOP = 2.0
+"""Seconds that a stop waits for the store to keep the last lists."""
 
 MOST_WAITING = 20_000
 """Lists that wait to be kept, where the store is slow or away; more are not."""
+
+MOST_WAITING_ITEMS = 1_000_000
+"""Items in all lists that wait to be kept, together."""
+
+KEPT_AT_ONCE = 10_000
+"""Items in the lists that are kept in one transaction, about."""
 
 TROUBLE = (StoreUnavailable, StoreDamaged)
 """What a store of lists may raise, which concerns nobody who asks, learns or leaves: nothing else depends on it."""
@@ -47,23 +67,68 @@ class _Waiting:
     """What the store is to be told."""
 
     lists: list[ShownList] = field(default_factory=list)
+    items: int = 0
+    """In the lists, together."""
     takes: list[Take] = field(default_factory=list)
+    merges: list[tuple[str, str]] = field(default_factory=list)
+    """Sessions, each with the user that it was folded into."""
+
+    def has_room(self, one: ShownList) -> bool:
+        """Whether one more list may wait."""
+        return len(self.lists) < MOST_WAITING and self.items + len(one.items) <= MOST_WAITING_ITEMS
+
+    def add(self, one: ShownList) -> None:
+        """Let a list wait."""
+        self.lists.append(one)
+        self.items += len(one.items)
+
+    def drop(self, users: Collection[str]) -> None:
+        """Let no list of users wait."""
+        self.lists = [one for one in self.lists if one.user not in users]
+        self.items = sum(len(one.items) for one in self.lists)
+
+    def hand_over(self, session: str, user: str) -> None:
+        """Give the lists of a session to a user."""
+        self.lists = [one._replace(user=user) if one.user == session else one for one in self.lists]
+
+    def portion(self) -> list[ShownList]:
+        """Take out the first lists, as many as are kept in one transaction."""
+        count = items = 0
+        while count < len(self.lists) and items < KEPT_AT_ONCE:
+            items += 1 + len(self.lists[count].items)
+            count += 1
+        taken, self.lists = self.lists[:count], self.lists[count:]
+        self.items -= items - count
+        return taken
+
+    def put_back(self, lists: list[ShownList]) -> None:
+        """Let lists wait again that could not be kept, before all others."""
+        users = dict(self.merges)
+        self.lists = [one._replace(user=users.get(one.user or "", one.user)) for one in lists] + self.lists
+        self.items += sum(len(one.items) for one in lists)
 
 
 class Impressions:
     """What was shown by this process, in memory, and by all processes on a store, for a while."""
 
-    def __init__(self, store: ShownStore | None = None, share: float = 1.0, retain: float = 0.0) -> None:
+    def __init__(
+        self, store: ShownStore | None = None, share: float = 1.0, retain: float = 0.0, most_bytes: int = 2**63 - 1
+    ) -> None:
         self.lost = 0
         """Lists that were not kept, because too many waited."""
-        self._store, self._share, self._retain = store, share, retain
+        self.foreign = 0
+        """Events that named a list of somebody else, and so count as if they named none."""
+        self.bytes = 0
+        """What the store of lists takes on disk, when it was looked at last."""
+        self._store, self._share, self._retain, self._most_bytes = store, share, retain, most_bytes
         self._lists = ShownLists()
         self._waiting = _Waiting()
         self._counts: Counter[tuple[int, bool]] = Counter()  # without a store: by position, and whether it was taken
         self._thread = ThreadPoolExecutor(1, "shown")
         self._task: asyncio.Task[None] | None = None
-        self._works = True
-        self._owed: set[str] = set()  # whose lists the store still has, because it was away
+        self._changing = asyncio.Lock()  # lists are kept, handed over and erased in steps, one after the other
+        self._works, self._stopped, self._trimmed = True, False, -math.inf
+        self._owed: dict[str, bool] = {}  # whose lists the store still has, and whether it is to be looked for more later
         self._erased: set[str] = set()  # lately: another process may keep a list of theirs a moment later
 
     # What is shown
@@ -76,8 +141,9 @@ class Impressions:
         if self._store is None:
             self._counts.update((place, False) for place in range(len(before), min(len(own), MOST_POSITIONS)))
         elif kept.is_kept:
-            if len(self._waiting.lists) < MOST_WAITING:
-                self._waiting.lists.append(ShownList(name, user, kept.time, own, len(before)))
+            one = ShownList(name, user, kept.time, own, len(before))
+            if self._waiting.has_room(one):
+                self._waiting.add(one)
             else:
                 self.lost += 1
         return name
@@ -100,9 +166,11 @@ class Impressions:
         if not unknown or self._store is None:
             return
         store = self._store
-        with suppress(*TROUBLE):  # what was passed over is then not known
-            for one in (await self._in_store(lambda: store.find(unknown))).values():
-                self._lists.add_found(one)
+        with suppress(*TROUBLE, TimeoutError):  # what was passed over is then not known
+            found = await asyncio.wait_for(self._in_store(lambda: store.find(unknown)), LONGEST_FIND)
+            for one in found.values():
+                if one.user not in self._owed:
+                    self._lists.add_found(one)
 
     # What is taken
 
@@ -111,18 +179,23 @@ class Impressions:
         names = {one.recommendation_id for one in records if isinstance(one, Interaction) and one.recommendation_id}
         await self.find(names)
         most = min(recommender.hyperparameters.passed_over, MOST_PASSED_OVER)
-        return [self._completed(one, most) if isinstance(one, Interaction) else one for one in records]
+        return [self._completed(one, most, recommender) if isinstance(one, Interaction) else one for one in records]
 
-    def _completed(self, event: Interaction, most: int) -> Interaction:
-        own = None if event.recommendation_id is None else self._lists.get(event.recommendation_id)
+    def _completed(self, event: Interaction, most: int, recommender: Recommender) -> Interaction:
+        named = None if event.recommendation_id is None else self._lists.get(event.recommendation_id)
+        own = named if named is None or _was_shown_to(event.user, named, recommender) else None
+        self.foreign += named is not own
         passed_over = event.passed_over or (() if own is None else own.passed_over(event.item))
         kept = passed_over[-most:] if most else ()
         return event if kept == event.passed_over else msgspec.structs.replace(event, passed_over=kept)
 
     def note(self, records: Iterable[Record], recommender: Recommender) -> None:
-        """Records were written: what they took of lists counts, each item of a list once."""
+        """Count what records that were written took of lists that were shown to their users, each item of a list once."""
         for one in records:
-            if isinstance(one, Interaction) and one.recommendation_id is not None and _is_for(recommender, one):
+            if not isinstance(one, Interaction) or one.recommendation_id is None or not _is_for(recommender, one):
+                continue
+            named = self._lists.get(one.recommendation_id)
+            if named is not None and _was_shown_to(one.user, named, recommender):
                 self._take(one.recommendation_id, one.item)
 
     def _take(self, name: str, item: str) -> None:
@@ -140,7 +213,8 @@ class Impressions:
         if self._store is None:
             places = sorted({place for place, taken in self._counts if not taken})
             return [PositionCount(place, self._counts[place, False], self._counts[place, True]) for place in places]
-        await self._keep()
+        if not self._changing.locked():
+            await self._keep()
         try:
             return [one for one in await self._in_store(self._store.counts) if one.shown]
         except TROUBLE:
@@ -148,29 +222,47 @@ class Impressions:
 
     # People
 
-    async def erase(self, users: Collection[str]) -> None:
-        """Erase the lists of users, now and once more within a minute."""
-        await self._erase(users)
-        self._erased |= set(users)
+    async def has(self, user: str) -> bool:
+        """Whether there are lists of a user. True where the store cannot be asked: no erasure is refused for that."""
+        if self._lists.has(user) or any(one.user == user for one in self._waiting.lists):
+            return True
+        if self._store is None:
+            return False
+        store = self._store
+        try:
+            return await asyncio.wait_for(self._in_store(lambda: store.has(user)), LONGEST_FIND)
+        except (*TROUBLE, TimeoutError):
+            return True
 
-    async def _erase(self, users: Collection[str]) -> None:
+    def forget(self, users: Collection[str]) -> None:
+        """Forget the lists of users at once, and erase them from the store in the background, however often it fails."""
         for user in users:
             self._lists.erase(user)
-        self._waiting.lists = [one for one in self._waiting.lists if one.user not in users]
-        if self._store is not None and users:
-            store = self._store
-            self._owed |= set(users)
-            await self._in_store(lambda: store.erase(users))
-            self._owed -= set(users)
-
-    async def hand_over(self, session: str, user: str) -> None:
-        """Let the lists of a session be those of a user who has logged in."""
-        self._lists.hand_over(session, user)
-        waiting = self._waiting
-        waiting.lists = [one._replace(user=user) if one.user == session else one for one in waiting.lists]
+        self._waiting.drop(users)
         if self._store is not None:
-            store = self._store
-            await self._in_store(lambda: store.hand_over(session, user))
+            self._owed |= dict.fromkeys(users, True)
+
+    async def erase(self, users: Collection[str]) -> None:
+        """Erase the lists of users, now and once more within a minute. Raises `Interrupted` where a stop comes first."""
+        self.forget(users)
+        await self._erase_owed()
+
+    async def _erase_owed(self) -> None:
+        store = self._store
+        if store is None or not self._owed:
+            return
+        async with self._changing:
+            owed = dict(self._owed)
+            await self._in_steps(store.erase_in_steps(owed))
+            self._owed = {user: first for user, first in self._owed.items() if owed.get(user) != first}
+            self._erased |= {user for user, first in owed.items() if first}
+
+    def hand_over(self, session: str, user: str) -> None:
+        """Give the lists of a session to a user who has logged in. The store hears of it in the background."""
+        self._lists.hand_over(session, user)
+        self._waiting.hand_over(session, user)
+        if self._store is not None and len(self._waiting.merges) < MOST_WAITING:
+            self._waiting.merges.append((session, user))
 
     # Its life
 
@@ -180,53 +272,95 @@ class Impressions:
             self._task = asyncio.create_task(self._run(forgotten))
 
     async def stop(self) -> None:
-        """Keep what is waiting, and give everything back."""
+        """Keep what is waiting, and give everything back. The next start goes on with those who are to be erased."""
+        self._stopped = True
         if self._task is not None:
-            self._task.cancel()
+            async with self._changing:  # what is being kept is not cut off
+                self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         if self._store is not None:
-            await self._keep()
-            with suppress(*TROUBLE):
-                await self._erase(set(self._owed))
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._keep(), LONGEST_STOP)
             with suppress(*TROUBLE):
                 await self._in_store(self._store.close)
         self._thread.shutdown()
 
     async def _run(self, forgotten: Callable[[], Collection[str]]) -> None:
-        store, erased, expired = self._store, set[str](), -math.inf
-        assert store is not None
+        """Do all that is due, each part also where another fails. After a failure the pauses become longer."""
+        known, looked, pause = set[str](), monotonic(), KEEP_EVERY
         while True:
-            try:
-                await self._keep()
-                leaving = set(forgotten())
-                if due := (leaving - erased) | self._owed:  # those who are owed may be out of the log by now
-                    await self.erase(due)
-                erased = leaving
-                if monotonic() - expired >= EXPIRE_EVERY:  # a clock that is set back must not hold it up
-                    again, self._erased = self._erased, set()
-                    await self._erase(again)
-                    await self._in_store(lambda: store.expire(time() - self._retain))
-                    expired = monotonic()
-            except TROUBLE as error:
-                log.warning("lists that were shown cannot be looked after", extra={"reason": str(error)})
-            except Exception as error:  # who is served need not suffer from it
-                log.error("lists that were shown cannot be looked after", exc_info=error)
-            await asyncio.sleep(KEEP_EVERY)
+            leaving = set(forgotten())
+            self.forget(leaving - known)
+            known = leaving
+            if monotonic() - looked >= EXPIRE_EVERY:
+                self._owed = dict.fromkeys(self._erased, False) | self._owed
+                self._erased, looked = set(), monotonic()
+            works = [await self._done(part) for part in (self._keep, self._erase_owed, self._hand_over, self._trim)]
+            pause = KEEP_EVERY if all(works) else min(2 * pause, LONGEST_RETRY)
+            await asyncio.sleep(pause)
+
+    async def _done(self, part: Callable[[], Awaitable[None]]) -> bool:
+        """Whether a part of the work was done."""
+        try:
+            await part()
+        except Interrupted:
+            return False
+        except TROUBLE as error:
+            log.warning("lists that were shown cannot be looked after", extra={"reason": str(error)})
+            return False
+        except Exception as error:  # who is served need not suffer from it
+            log.error("lists that were shown cannot be looked after", exc_info=error)
+            return False
+        return True
 
     async def _keep(self) -> None:
-        store, waiting = self._store, self._waiting
-        if store is None or not (waiting.lists or waiting.takes):
+        """Keep the lists that wait, and what was taken of them. What cannot be kept now goes on waiting."""
+        store = self._store
+        if store is None:
             return
-        self._waiting = _Waiting()
-        try:
-            await self._in_store(lambda: _kept(store, waiting))
-        except TROUBLE as error:
-            if self._works:
-                log.warning("lists that were shown are not kept", extra={"reason": str(error), "count": len(waiting.lists)})
-            self._works = False
-            self.lost += len(waiting.lists)
-        else:
-            self._works = True
+        async with self._changing:
+            waiting = self._waiting
+            try:
+                while portion := waiting.portion():
+                    try:
+                        await self._in_store(partial(store.keep, portion))
+                    except TROUBLE:
+                        waiting.put_back([one for one in portion if one.user not in self._owed])
+                        raise
+                if takes := waiting.takes[:]:
+                    await self._in_store(lambda: store.take(takes))
+                    del waiting.takes[: len(takes)]
+            except TROUBLE as error:
+                if self._works:
+                    facts = {"reason": str(error), "count": len(waiting.lists)}
+                    log.warning("lists that were shown are not kept yet", extra=facts)
+                self._works = False
+            else:
+                self._works = True
+
+    async def _hand_over(self) -> None:
+        store, merges = self._store, self._waiting.merges
+        if store is None or not merges:
+            return
+        async with self._changing:
+            while merges:
+                await self._in_steps(store.hand_over_in_steps(*merges[0]))
+                del merges[0]
+
+    async def _trim(self) -> None:
+        store = self._store
+        if store is None or monotonic() - self._trimmed < TRIM_EVERY:
+            return
+        await self._in_steps(store.trim_in_steps(time() - self._retain, self._most_bytes))
+        self.bytes = await self._in_store(store.size)
+        self._trimmed = monotonic()
+
+    async def _in_steps(self, steps: Iterator[None]) -> None:
+        """Do work of the store in its thread, a step at a time; between two steps other calls are answered."""
+        while not self._stopped:
+            if await self._in_store(lambda: next(steps, self)) is self:
+                return
+        raise Interrupted("lists that were shown are erased after the next start")
 
     async def _in_store(self, action: Callable[[], Answer]) -> Answer:
         return await asyncio.get_running_loop().run_in_executor(self._thread, action)
@@ -237,8 +371,6 @@ def _is_for(recommender: Recommender, event: Interaction) -> bool:
     return recommender.schema.effect_of(event.feedback).weight > 0
 
 
-def _kept(store: ShownStore, waiting: _Waiting) -> None:
-    if waiting.lists:
-        store.keep(waiting.lists)
-    if waiting.takes:
-        store.take(waiting.takes)
+def _was_shown_to(user: str, own: Remembered, recommender: Recommender) -> bool:
+    """Whether a list was shown to a user, to a session that became the user, or to no user in particular."""
+    return own.user is None or own.user == user or own.user in recommender.engine.sessions(user)

@@ -59,6 +59,10 @@ class ShownLists:
         """Remember a list that a store kept."""
         self.add(Remembered(one.name, one.user, one.time, one.items, one.first, True, set(one.taken)))
 
+    def has(self, user: str) -> bool:
+        """Whether a list of a user is remembered."""
+        return any(own.user == user for own in self._lists.values())
+
     def erase(self, user: str) -> None:
         """Forget the lists of a user."""
         for name in [own.name for own in self._lists.values() if own.user == user]:

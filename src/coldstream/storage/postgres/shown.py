@@ -1,15 +1,33 @@
 """Lists that were shown, in PostgreSQL: any replica keeps those that it shows, whoever writes to the log."""
 
+import logging
+import math
 from collections.abc import Collection, Iterator, Sequence
+from typing import LiteralString
 
 from psycopg import Connection
 
+from coldstream.errors import StoreUnavailable
 from coldstream.storage.postgres.epoch import let_nothing_hang
 from coldstream.storage.postgres.session import Session, vacuum_in_steps
 from coldstream.storage.shown import PositionCount, ShownList, Take, day_of, list_of, row_of, shown_counts, taken_counts
 
+log = logging.getLogger(__name__)
+
 PAGE = 1000
 """Lists that are read at once."""
+
+STEP = 1000
+"""Lists that are deleted or handed over in one transaction."""
+
+SAMPLE = 1000
+"""Lists whose size is taken for that of all others."""
+
+BESIDE = 150
+"""Bytes that indexes and the head of a row take for a list, about."""
+
+LONGEST_LOCK = 2000
+"""Milliseconds to wait for what another session has locked."""
 
 MAKING = 0x636F6C66
 """The class of the lock of whoever makes the tables. The object is the schema."""
@@ -39,8 +57,11 @@ class PostgresShown:
     def __init__(self, url: str) -> None:
         self._url = url
         self._session = Session(url, _begin)
-        with self._session.connection():  # the tables are made now, or it is known why not
-            pass
+        try:
+            with self._session.connection():  # the tables are made now, or when the server can be used
+                pass
+        except StoreUnavailable as error:
+            log.warning("lists that were shown cannot be kept yet", extra={"reason": str(error)})
 
     def keep(self, lists: Sequence[ShownList], /) -> None:
         columns = [list(column) for column in zip(*map(row_of, lists), strict=True)]
@@ -72,23 +93,59 @@ class PostgresShown:
         with self._session.connection() as connection:
             return [PositionCount(*row) for row in connection.execute(query)]
 
-    def erase(self, users: Collection[str], /) -> None:
+    def has(self, user: str, /) -> bool:
+        query = "SELECT EXISTS (SELECT FROM coldstream_shown WHERE person = %b)"
         with self._session.connection() as connection:
-            connection.execute(
-                "DELETE FROM coldstream_shown WHERE person = ANY (%b::bytea[])", ([user.encode() for user in users],)
-            )
-        for _ in vacuum_in_steps(self._url, "coldstream_shown"):
-            pass
+            ((there,),) = connection.execute(query, (user.encode(),))
+        return bool(there)
 
-    def hand_over(self, session: str, user: str, /) -> None:
+    def erase_in_steps(self, users: Collection[str], /) -> Iterator[None]:
+        while self._deleted("person = ANY (%b::bytea[])", [user.encode() for user in users], STEP):
+            yield
+        yield from vacuum_in_steps(self._url, "coldstream_shown")
+
+    def hand_over_in_steps(self, session: str, user: str, /) -> Iterator[None]:
+        some = "SELECT number FROM coldstream_shown WHERE person = %b LIMIT %b"
+        query = f"UPDATE coldstream_shown SET person = %b WHERE number = ANY (ARRAY({some}))"  # noqa: S608
+        while True:
+            with self._session.connection() as connection:
+                if not connection.execute(query, (user.encode(), session.encode(), STEP)).rowcount:
+                    return
+            yield
+
+    def trim_in_steps(self, before: float, most: int, /) -> Iterator[None]:
+        while self._deleted("time < %b", before, STEP):
+            yield
         with self._session.connection() as connection:
-            query = "UPDATE coldstream_shown SET person = %b WHERE person = %b"
-            connection.execute(query, (user.encode(), session.encode()))
-
-    def expire(self, before: float, /) -> None:
-        with self._session.connection() as connection, connection.transaction():
-            connection.execute("DELETE FROM coldstream_shown WHERE time < %b", (before,))
             connection.execute("DELETE FROM coldstream_shown_count WHERE day < %b", (day_of(before),))
+        while True:
+            count, each = self._room()
+            beyond = min(STEP, math.ceil((count * each - most) / each))
+            if beyond <= 0 or not self._deleted("number > %b ORDER BY number", 0, beyond):
+                return
+            yield
+
+    def size(self) -> int:
+        count, each = self._room()
+        return int(count * each)
+
+    def _room(self) -> tuple[int, float]:
+        """About how many lists there are, from the numbers of the first and the last, and what each of the last takes."""
+        query = f"""
+            SELECT coalesce((SELECT max(number) - min(number) + 1 FROM coldstream_shown), 0),
+            coalesce((SELECT avg(pg_column_size(late.*)) FROM
+            (SELECT * FROM coldstream_shown ORDER BY number DESC LIMIT {SAMPLE}) AS late), 0)::float8
+        """  # noqa: S608
+        with self._session.connection() as connection:
+            ((count, each),) = connection.execute(query)
+        return int(count), each + BESIDE
+
+    def _deleted(self, condition: LiteralString, value: object, count: int) -> bool:
+        """Delete the first lists that meet a condition; whether there were any."""
+        some = f"SELECT number FROM coldstream_shown WHERE {condition} LIMIT %b"  # noqa: S608
+        with self._session.connection() as connection:
+            query = f"DELETE FROM coldstream_shown WHERE number = ANY (ARRAY({some}))"  # noqa: S608
+            return connection.execute(query, (value, count)).rowcount > 0
 
     def read(self) -> Iterator[ShownList]:
         return _read(self._session)
@@ -127,6 +184,7 @@ def _begin_to_read(connection: Connection) -> None:
 
 def _begin(connection: Connection) -> None:
     let_nothing_hang(connection)
+    connection.execute(f"SET lock_timeout = {LONGEST_LOCK}")
     with connection.transaction():
         query = "SELECT pg_advisory_xact_lock(%s, hashtext(coalesce(current_schema(), '')))"
         connection.execute(query, (MAKING,))  # two that make a table at once are in each other's way

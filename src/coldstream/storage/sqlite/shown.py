@@ -1,113 +1,326 @@
-"""Lists that were shown, in a SQLite file beside the log."""
+"""Lists that were shown, in a SQLite file beside the log.
 
+SQLite moves rows from page to page when tables grow and shrink, and leaves copies of them in free parts of pages. So no list
+holds the id of a person, only a number that stands for it. Ids stand in the table `person`, to which rows are only appended
+and in which they are blanked in place, so that SQLite moves none of them before it is blank. A person is erased by deleting
+some lists by an index and blanking a few ids, without rewriting the file.
+"""
+
+import logging
+import math
 import os
 import sqlite3
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from coldstream.errors import StoreUnavailable
+from coldstream.errors import InvalidInput, StoreUnavailable
 from coldstream.storage.disk import make_folder, reported
 from coldstream.storage.shown import PositionCount, ShownList, Take, day_of, list_of, row_of, shown_counts, taken_counts
 
+log = logging.getLogger(__name__)
+
 DATABASE = "shown.sqlite"
 
+VERSION = 2
+"""Of the tables. The first had the ids of people in the lists themselves."""
+
 PAGE = 1000
-"""Lists that are read, or asked for, at once."""
+"""Lists that are read at once."""
+
+STEP = 500
+"""Lists that are deleted or handed over in one transaction."""
+
+IDS_STEP = 50_000
+"""Rows of `person` that are looked through in one step."""
+
+MARGIN = 2000
+"""Blank rows of `person` that stay before the first id: more than SQLite moves when it deletes the rows before them."""
+
+MOST_NUMBERS = 10_000
+"""People whose numbers are remembered. Others get a new number when a list is shown to them again."""
 
 _PRAGMAS = (
     "journal_mode = WAL",
     "synchronous = NORMAL",  # what a loss of power costs are lists of the last moments, and nothing that was learned
     "secure_delete = ON",
+    "temp_store = MEMORY",  # nothing is written to the folder of temporary files, which may be small
+    "journal_size_limit = 16777216",
 )
 _SCHEMA = (
-    "CREATE TABLE IF NOT EXISTS shown (number INTEGER PRIMARY KEY, name BLOB UNIQUE, person BLOB, time REAL NOT NULL, "
+    "CREATE TABLE IF NOT EXISTS person (number INTEGER PRIMARY KEY, name BLOB)",
+    "CREATE TABLE IF NOT EXISTS list (number INTEGER PRIMARY KEY, name BLOB UNIQUE, person INTEGER, time REAL NOT NULL, "
     "items BLOB NOT NULL, first INTEGER NOT NULL, taken BLOB NOT NULL)",
-    "CREATE INDEX IF NOT EXISTS shown_person ON shown (person) WHERE person IS NOT NULL",
-    "CREATE INDEX IF NOT EXISTS shown_time ON shown (time)",
+    "CREATE INDEX IF NOT EXISTS list_person ON list (person) WHERE person IS NOT NULL",
+    "CREATE INDEX IF NOT EXISTS list_time ON list (time)",
     "CREATE TABLE IF NOT EXISTS count (day INTEGER, position INTEGER, shown INTEGER NOT NULL, taken INTEGER NOT NULL, "
     "PRIMARY KEY (day, position)) WITHOUT ROWID",
+    f"PRAGMA user_version = {VERSION}",  # the last: a process that is killed before it begins anew
 )
 _COUNT = (
     "INSERT INTO count VALUES (?, ?, ?, ?) "
     "ON CONFLICT DO UPDATE SET shown = shown + excluded.shown, taken = taken + excluded.taken"
 )
-_COLUMNS = "name, person, time, items, first, taken"
+_LISTS = (
+    "SELECT list.number, list.name, person.name, time, items, first, taken "
+    "FROM list LEFT JOIN person ON person.number = list.person"
+)
 
 
 class SqliteShown:
-    """The lists of the one process that writes to a folder."""
+    """The lists of the one process that writes to a folder.
+
+    No call waits for another program that holds the file: it raises `StoreUnavailable`, and a later call opens the file.
+    """
 
     def __init__(self, folder: str | Path) -> None:
         self._folder = Path(folder)
-        with reported(self._folder, DATABASE):
-            make_folder(self._folder)
-            path = self._folder / DATABASE
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # SQLite would let everybody read it
-            self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-            try:
-                for statement in (*(f"PRAGMA {pragma}" for pragma in _PRAGMAS), *_SCHEMA):
-                    self._connection.execute(statement)
-            except BaseException:
-                self._connection.close()
-                raise
+        self._opened: sqlite3.Connection | None = None
+        self._numbers: dict[bytes, int] = {}
+        try:
+            with self._reading():
+                pass
+        except StoreUnavailable as error:
+            log.warning("lists that were shown cannot be kept yet", extra={"reason": str(error)})
 
     def keep(self, lists: Sequence[ShownList], /) -> None:
         with self._transaction() as connection:
-            connection.executemany(f"INSERT OR IGNORE INTO shown ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)", map(row_of, lists))  # noqa: S608
+            for one in lists:
+                name, person, *rest = row_of(one)
+                if connection.execute("SELECT 1 FROM list WHERE name = ?", (name,)).fetchone() is None:
+                    number = None if person is None else self._number(connection, person)
+                    connection.execute(
+                        "INSERT INTO list (name, person, time, items, first, taken) VALUES (?, ?, ?, ?, ?, ?)",
+                        (name, number, *rest),
+                    )
             connection.executemany(_COUNT, shown_counts(lists))
 
     def take(self, takes: Sequence[Take], /) -> None:
         with self._transaction() as connection:
             connection.executemany(
-                "UPDATE shown SET taken = CAST(taken || ? AS BLOB) WHERE name = ?",
+                "UPDATE list SET taken = CAST(taken || ? AS BLOB) WHERE name = ?",
                 [(bytes([take.position]), take.name.encode()) for take in takes if take.position < 256],
             )
             connection.executemany(_COUNT, taken_counts(takes))
 
     def find(self, names: Collection[str], /) -> dict[str, ShownList]:
-        with reported(self._folder, DATABASE):
-            query = f"SELECT {_COLUMNS} FROM shown WHERE name = ?"  # noqa: S608
-            rows = [row for name in names for row in self._connection.execute(query, (name.encode(),))]
-        return {one.name: one for one in map(list_of, rows)}
+        query = f"{_LISTS} WHERE list.name = ?"
+        with self._reading() as connection:
+            rows = [row for name in names for row in connection.execute(query, (name.encode(),))]
+        return {one.name: one for one in (list_of(row[1:]) for row in rows)}
 
     def counts(self) -> list[PositionCount]:
         query = "SELECT position, sum(shown), sum(taken) FROM count GROUP BY position ORDER BY position"
-        with reported(self._folder, DATABASE):
-            return [PositionCount(*row) for row in self._connection.execute(query)]
+        with self._reading() as connection:
+            return [PositionCount(*row) for row in connection.execute(query)]
 
-    def erase(self, users: Collection[str], /) -> None:
-        with self._transaction() as connection:
-            connection.executemany("DELETE FROM shown WHERE person = ?", [(user.encode(),) for user in users])
-        with reported(self._folder, DATABASE):
-            # Rows that were moved from page to page may have left copies, and the WAL has what pages were before.
-            self._connection.execute("VACUUM")
-            busy, _, _ = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        if busy:  # a reader keeps the WAL, which has the lists still
+    def has(self, user: str, /) -> bool:
+        with self._reading() as connection:
+            query = "SELECT 1 FROM person WHERE name = ? LIMIT 1"
+            return connection.execute(query, (user.encode(),)).fetchone() is not None
+
+    def erase_in_steps(self, users: Collection[str], /) -> Iterator[None]:
+        names = [user.encode() for user in users]
+        for number in (yield from self._numbers_of(names)):
+            while self._deleted("person = ?", number, STEP):
+                yield
+            with self._transaction() as connection:
+                _blank(connection, [number])
+        self._forget_numbers(names)
+        with self._reading() as connection:
+            busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if busy:  # a reader keeps the WAL, which has the ids still
             message = f"store {str(self._folder)!r}: another program reads {DATABASE}"
             raise StoreUnavailable(f"{message}, so that lists are not erased from it yet; end that program, and try again")
 
-    def hand_over(self, session: str, user: str, /) -> None:
-        with self._transaction() as connection:
-            connection.execute("UPDATE shown SET person = ? WHERE person = ?", (user.encode(), session.encode()))
+    def hand_over_in_steps(self, session: str, user: str, /) -> Iterator[None]:
+        name = session.encode()
+        for number in (yield from self._numbers_of([name])):
+            while self._handed_over(number, user.encode()):
+                yield
+            with self._transaction() as connection:
+                _blank(connection, [number])
+        self._forget_numbers([name])
 
-    def expire(self, before: float, /) -> None:
+    def trim_in_steps(self, before: float, most: int, /) -> Iterator[None]:
+        while self._deleted("time < ?", before, STEP):
+            yield
         with self._transaction() as connection:
-            connection.execute("DELETE FROM shown WHERE time < ?", (before,))
             connection.execute("DELETE FROM count WHERE day < ?", (day_of(before),))
+        while (count := self._beyond(most)) and self._deleted("number > ? ORDER BY number", 0, count):
+            yield
+        with self._reading() as connection:
+            first, last = connection.execute("SELECT min(number), max(number) FROM person").fetchone()
+            (used,) = connection.execute("SELECT min(number) FROM person WHERE name IS NOT NULL").fetchone()
+        until = (last or 0 if used is None else used) - MARGIN
+        for number in range(first or 0, until, IDS_STEP):
+            yield
+            with self._transaction() as connection:
+                connection.execute("DELETE FROM person WHERE number < ?", (min(number + IDS_STEP, until),))
+
+    def size(self) -> int:
+        wal = self._folder / f"{DATABASE}-wal"
+        with self._reading():
+            return self._used() + (wal.stat().st_size if wal.exists() else 0)
 
     def read(self) -> Iterator[ShownList]:
-        return _read(self._connection, self._folder)
+        with self._reading() as connection:
+            pass
+        return _read(connection, self._folder)
 
     def close(self) -> None:
+        connection, self._opened = self._opened, None
+        if connection is not None:
+            with reported(self._folder, DATABASE):
+                connection.close()
+
+    # Numbers that stand for people
+
+    def _number(self, connection: sqlite3.Connection, name: bytes) -> int:
+        """The number that stands for a person in the lists to come. One person may have had others before."""
+        number = self._numbers.get(name)
+        if number is None:
+            if len(self._numbers) >= MOST_NUMBERS:
+                self._numbers.clear()
+            number = connection.execute("INSERT INTO person (name) VALUES (?)", (name,)).lastrowid
+            assert number is not None
+            self._numbers[name] = number
+        return number
+
+    def _numbers_of(self, names: Sequence[bytes]) -> Generator[None, None, list[int]]:
+        """All numbers that stand for some people, found in steps: an index of ids would leave copies of them."""
+        found, after = list[int](), 0
+        while True:
+            with self._reading() as connection:
+                (last,) = connection.execute("SELECT coalesce(max(number), 0) FROM person").fetchone()
+                for first in range(0, len(names), 500):
+                    own = names[first : first + 500]
+                    query = (
+                        f"SELECT number FROM person WHERE number BETWEEN ? AND ? AND name IN ({', '.join('?' * len(own))})"  # noqa: S608
+                    )
+                    found += [number for (number,) in connection.execute(query, (after + 1, after + IDS_STEP, *own))]
+            after += IDS_STEP
+            if after >= last:
+                return found
+            yield
+
+    def _forget_numbers(self, names: Collection[bytes]) -> None:
+        for name in names:
+            self._numbers.pop(name, None)
+
+    # Lists
+
+    def _beyond(self, most: int) -> int:
+        """How many of the oldest lists are to go in one step, where all take more than so many bytes."""
+        used = self._used()
+        if used <= most:
+            return 0
+        with self._reading() as connection:
+            (count,) = connection.execute("SELECT max(number) - min(number) + 1 FROM list").fetchone()
+        return min(STEP, math.ceil((used - most) * (count or 0) / used))
+
+    def _deleted(self, condition: str, value: float, count: int) -> bool:
+        """Delete the first lists that meet a condition, with ids of people who have no other; whether there were any."""
+        with self._transaction() as connection:
+            query = f"SELECT number, person FROM list WHERE {condition} LIMIT {count}"  # noqa: S608
+            rows = connection.execute(query, (value,)).fetchall()
+            connection.executemany("DELETE FROM list WHERE number = ?", [(number,) for number, _ in rows])
+            people = {person for _, person in rows if person is not None}
+            gone = [one for one in people if not _is_in_use(connection, one)]
+            _blank(connection, gone)
+        dropped = set(gone)
+        if dropped:
+            self._numbers = {name: number for name, number in self._numbers.items() if number not in dropped}
+        return bool(rows)
+
+    def _handed_over(self, number: int, user: bytes) -> bool:
+        with self._transaction() as connection:
+            query = "SELECT number FROM list WHERE person = ? LIMIT ?"
+            rows = connection.execute(query, (number, STEP)).fetchall()
+            if rows:
+                own = self._number(connection, user)
+                connection.executemany("UPDATE list SET person = ? WHERE number = ?", [(own, one) for (one,) in rows])
+        return bool(rows)
+
+    def _used(self) -> int:
+        """Bytes of the file that are in use."""
+        with self._reading() as connection:
+            each, pages, free = (
+                connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_size", "page_count", "freelist_count")
+            )
+        return int(each * (pages - free))
+
+    # The file
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
         with reported(self._folder, DATABASE):
-            self._connection.close()
+            if self._opened is None:
+                self._opened = _opened(self._folder)
+            yield self._opened
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with reported(self._folder, DATABASE), self._connection:
-            self._connection.execute("BEGIN IMMEDIATE")
-            yield self._connection
+        with self._reading() as connection:
+            try:
+                with connection:
+                    connection.execute("BEGIN IMMEDIATE")
+                    yield connection
+            except BaseException:
+                self._numbers.clear()  # the rows of some of them may have been rolled back
+                raise
+
+
+def _is_in_use(connection: sqlite3.Connection, number: int) -> bool:
+    return connection.execute("SELECT 1 FROM list WHERE person = ? LIMIT 1", (number,)).fetchone() is not None
+
+
+def _blank(connection: sqlite3.Connection, numbers: Collection[int]) -> None:
+    """Overwrite the ids behind numbers in place. Their rows stay, so that SQLite moves no others."""
+    connection.executemany("UPDATE person SET name = NULL WHERE number = ?", [(one,) for one in numbers])
+
+
+def _opened(folder: Path) -> sqlite3.Connection:
+    """A connection to the file, which is made if there is none. Lists of an older release are dropped, their counts stay."""
+    make_folder(folder)
+    path = folder / DATABASE
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # SQLite would let everybody read it
+    connection = _connected(path)
+    try:
+        counts = _counts_of_older_release(connection)
+        if counts is not None:
+            connection.close()
+            for suffix in ("", "-wal", "-shm"):
+                path.with_name(DATABASE + suffix).unlink(missing_ok=True)
+            log.warning("lists that an older release kept were dropped", extra={"file": DATABASE})
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+            connection = _connected(path)
+        for pragma in _PRAGMAS:
+            connection.execute(f"PRAGMA {pragma}")
+        if connection.execute("PRAGMA user_version").fetchone() != (VERSION,):
+            for statement in _SCHEMA:
+                connection.execute(statement)
+            connection.executemany(_COUNT, counts or [])
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _connected(path: Path) -> sqlite3.Connection:
+    """A connection that does not wait where another program holds the file."""
+    return sqlite3.connect(path, timeout=0.0, isolation_level=None, check_same_thread=False)
+
+
+def _counts_of_older_release(connection: sqlite3.Connection) -> list[tuple[int, int, int, int]] | None:
+    """The counts in a file whose lists hold ids of people; None where the file is empty or of this release."""
+    if not _is_of_older_release(connection):
+        return None
+    return connection.execute("SELECT day, position, shown, taken FROM count").fetchall()
+
+
+def _is_of_older_release(connection: sqlite3.Connection) -> bool:
+    return connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'shown'").fetchone() is not None
 
 
 def read(folder: str | Path) -> Iterator[ShownList]:
@@ -117,6 +330,9 @@ def read(folder: str | Path) -> Iterator[ShownList]:
         return
     how = "mode=ro" if path.with_name(f"{DATABASE}-wal").exists() else "immutable=1"
     with reported(Path(folder), DATABASE), closing(sqlite3.connect(f"{path.resolve().as_uri()}?{how}", uri=True)) as own:
+        if _is_of_older_release(own):
+            message = f"store {str(folder)!r}: {DATABASE} was made by an older release, whose lists this one cannot read"
+            raise InvalidInput(f"{message}; export them with that release, before this one serves the folder")
         yield from _read(own, Path(folder))
 
 
@@ -124,7 +340,7 @@ def _read(connection: sqlite3.Connection, folder: Path) -> Iterator[ShownList]:
     last = 0
     while True:
         with reported(folder, DATABASE):
-            query = f"SELECT number, {_COLUMNS} FROM shown WHERE number > ? ORDER BY number LIMIT {PAGE}"  # noqa: S608
+            query = f"{_LISTS} WHERE list.number > ? ORDER BY list.number LIMIT {PAGE}"
             rows = connection.execute(query, (last,)).fetchall()
         if not rows:
             return
