@@ -56,7 +56,22 @@ class Checks:
             yield
         self._coming, self._gone = coming, gone
 
+    def refusals_in_steps(self, records: Sequence[Record]) -> Steps[dict[int, ColdstreamError]]:
+        """Check every record once, one at a time, and return by index why a record cannot be taken.
+
+        A record is checked in view of those before it that can be taken. What is known stays as it is meanwhile.
+        """
+        refusals: dict[int, ColdstreamError] = {}
+        for index, record in enumerate(records):
+            try:
+                self._check(record, self._coming, self._gone)
+            except ColdstreamError as error:
+                refusals[index] = error.with_traceback(None)
+            yield
+        return refusals
+
     def _check(self, record: Record, coming: "_Coming", gone: set[tuple[type, str]]) -> None:
+        """Raise what a record is refused for, or note in `coming` and `gone` what it leads to: never half of it."""
         recommender = self._recommender
         match record:
             case Interaction():

@@ -4,7 +4,6 @@ import logging
 from collections.abc import Sequence
 from contextlib import suppress
 
-import msgspec
 from msgspec import UNSET
 
 from coldstream.runtime.checks import Refused
@@ -12,7 +11,7 @@ from coldstream.runtime.records import Interaction, ItemPut, ItemRemoved, Record
 from coldstream.runtime.snapshots import NOT_NOW
 from coldstream.service import health_messages, messages
 from coldstream.service.answers import availability, lag, last, seconds, write
-from coldstream.service.arrow_stream import RowShape
+from coldstream.service.arrow_stream import row_shape
 from coldstream.service.impressions import TROUBLE
 from coldstream.service.line_stream import LineKind
 from coldstream.service.service import VERSION, Service
@@ -66,13 +65,11 @@ def _item_put(item: str, given: messages.ItemBody | messages.NewItem) -> ItemPut
     return ItemPut(item, given.attributes, first, end, given.hidden)
 
 
-def _shape(message: type[msgspec.Struct], name: str | None, rest: str) -> RowShape:
-    return RowShape(name, frozenset(message.__struct_fields__), rest)
-
-
-EVENT_LINE = LineKind(messages.NewEvent, _interaction, _shape(messages.NewEvent, None, "context"))
-ITEM_LINE = LineKind(messages.NewItem, lambda item: _item_put(item.id, item), _shape(messages.NewItem, "item", "attributes"))
-USER_LINE = LineKind(messages.NewUser, _user_put, _shape(messages.NewUser, "user", "attributes"))
+EVENT_LINE = LineKind(messages.NewEvent, _interaction, row_shape(messages.NewEvent, None, "context"))
+ITEM_LINE = LineKind(
+    messages.NewItem, lambda item: _item_put(item.id, item), row_shape(messages.NewItem, "item", "attributes")
+)
+USER_LINE = LineKind(messages.NewUser, _user_put, row_shape(messages.NewUser, "user", "attributes"))
 
 
 async def put_user(service: Service, given: messages.Attributes, name: str) -> messages.Written:

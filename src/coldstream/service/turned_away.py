@@ -40,17 +40,22 @@ class Reason(Enum):
         """Its name in the log and the metrics."""
         return str(self.value[0])
 
+    def problem(self) -> Problem:
+        """The problem that the client is told of, after which the connection ends."""
+        _, status, detail = self.value
+        again = {"Retry-After": str(RETRY_AFTER)} if status == HTTPStatus.SERVICE_UNAVAILABLE else {}
+        return Problem(status, detail, None, {"Connection": "close", **again})
+
     def response(self) -> bytes:
         """A whole response that says so, after which the connection ends."""
-        _, status, detail = self.value
-        body = msgspec.json.encode(Problem(status, detail).document)
+        problem = self.problem()
+        body = msgspec.json.encode(problem.document)
         lines = [
-            b"HTTP/1.1 %d %s" % (status, HTTPStatus(status).phrase.encode()),
+            b"HTTP/1.1 %d %s" % (problem.status, HTTPStatus(problem.status).phrase.encode()),
             b"content-type: " + CONTENT_TYPE,
             b"content-length: %d" % len(body),
             b"cache-control: no-store",
-            b"connection: close",
-            *([b"retry-after: %d" % RETRY_AFTER] if status == HTTPStatus.SERVICE_UNAVAILABLE else []),
+            *(b"%b: %b" % (name.lower().encode(), value.encode()) for name, value in problem.headers.items()),
         ]
         return b"\r\n".join(lines) + b"\r\n\r\n" + body
 

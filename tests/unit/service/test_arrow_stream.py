@@ -13,9 +13,12 @@ from api import SCHEMA, Api
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from coldstream.runtime.turns import Slices
 from coldstream.service import arrow_stream
 from coldstream.service.arrow_stream import ARROW
+from coldstream.service.handlers import EVENT_LINE
 from coldstream.service.problems import Problem
+from coldstream.service.streamed_body import BodyProgress, StreamedBody
 
 KINDS = SCHEMA + "[feedback]\nview = 0.2\npurchase = 1\n"
 
@@ -78,7 +81,6 @@ def test_categories_of_a_data_frame_are_texts(api: Api) -> None:
         pa.array([2**62], pa.timestamp("s", "UTC")),
         pa.array([-(2**62)], pa.timestamp("us", "UTC")),
         pa.array([1], pa.timestamp("s", "Nowhere/At All")),
-        pa.array([[2**62]], pa.list_(pa.timestamp("us", "UTC"))),
     ],
 )
 def test_a_time_that_cannot_be_read_is_refused_by_the_name_of_its_column(api: Api, times: pa.Array) -> None:
@@ -86,6 +88,12 @@ def test_a_time_that_cannot_be_read_is_refused_by_the_name_of_its_column(api: Ap
     assert answer.status == 400
     assert "column 'time' of type" in answer.json["detail"]
     assert "make times of the years 1900 to 2200" in answer.json["detail"]
+
+
+def test_a_list_of_times_that_cannot_be_read_is_refused_by_the_name_of_its_column(api: Api) -> None:
+    times = pa.array([[2**62]], pa.list_(pa.timestamp("us", "UTC")))
+    answer = sent(api, "/events", stream(batch(user=["u1"], item=["a"], seen=times)))
+    assert (answer.status, "column 'seen' of type" in answer.json["detail"]) == (400, True)
 
 
 @pytest.mark.parametrize("end", [float("inf"), -float("inf")])
@@ -112,13 +120,8 @@ def large(rows: int) -> pa.RecordBatch:
         (stream(batch(user=["u"], item=["a"], where=[{"x": 1}])), 400, "column 'where' is of type struct"),
         (stream(batch(user=["u"], item=[b"a"])), 400, "column 'item' is of type binary"),
         (stream(pa.RecordBatch.from_arrays([pa.nulls(200_000)], ["user"])), 413, "more than 100000 rows"),
-        (
-            stream(pa.RecordBatch.from_arrays([pa.array(["x" * 70_000]).dictionary_encode()], ["user"])),
-            400,
-            "more than 65536",
-        ),
     ],
-    ids=["no stream", "cut", "compressed", "long", "struct", "binary", "rows", "shared"],
+    ids=["no stream", "cut", "compressed", "long", "struct", "binary", "rows"],
 )
 def test_what_cannot_be_taken_is_refused_and_changes_nothing(api: Api, body: bytes, status: int, said: str) -> None:
     position = api.service.learner.position
@@ -135,8 +138,10 @@ def test_dictionaries_may_be_as_long_together_as_a_body_and_no_longer() -> None:
         async def receive() -> Any:
             return {"type": "http.request", "body": body, "more_body": False}
 
-        shape = arrow_stream.RowShape(None, frozenset({"user", "item"}), "context")
-        return [row async for row in arrow_stream.arrow_lines(receive, longest, shape)]
+        lines = arrow_stream.arrow_lines(
+            StreamedBody(receive, BodyProgress()), longest, EVENT_LINE.row, Slices(asyncio.Lock())
+        )
+        return [(number, row) async for number, row in lines if isinstance(row, bytes)]
 
     both = sum(len(message) for kind, message in _messages_of(body) if kind == arrow_stream._DICTIONARY)
     assert len(asyncio.run(rows(both))) == 1
@@ -149,7 +154,8 @@ def _messages_of(body: bytes) -> list[tuple[int, bytes]]:
         async def receive() -> Any:
             return {"type": "http.request", "body": body, "more_body": False}
 
-        return [message async for message in arrow_stream._messages(receive, len(body))]
+        parts = StreamedBody(receive, BodyProgress())
+        return [message async for message in arrow_stream._messages(parts, len(body), Slices(asyncio.Lock()))]
 
     return asyncio.run(listed())
 
@@ -179,7 +185,7 @@ def test_damage_ends_in_a_refusal_and_never_in_a_crash(api: Api, data: st.DataOb
     body = bytearray(GOOD)
     for place in data.draw(st.lists(st.integers(0, len(body) - 1), min_size=1, max_size=4)):
         body[place] = data.draw(st.integers(0, 255))
-    assert sent(api, "/events", bytes(body)).status in (200, 400, 413)
+    assert sent(api, "/events", bytes(body)).status in (200, 400, 413, 422)
 
 
 def test_without_pyarrow_it_is_said_what_to_install(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
