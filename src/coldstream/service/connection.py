@@ -206,7 +206,7 @@ class Connection(HttpToolsProtocol):
             progress = progress_of(cast("Scope", cycle.scope))
             self._answering = turn and progress.is_streamed and not progress.is_over and reason is not Reason.UNREAD
             if self._answering:
-                progress.ended = reason
+                progress.ended, cycle.keep_alive = reason, False
             else:
                 cycle.disconnected = True
             cycle.message_event.set()

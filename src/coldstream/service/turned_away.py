@@ -27,7 +27,7 @@ class Reason(Enum):
     )
     STOPPING = ("stopping", 503, "the service is stopping; send the same again when it is back")
     SLOW_HEADERS = ("slow headers", 408, "the headers of a request must not take so long; send them at once")
-    SLOW_BODY = ("slow body", 408, "the body of a request must not take so long; send it at once, or less of it")
+    SLOW_BODY = ("slow body", 408, "the body of a request must not be waited for so long; send it without such pauses")
     LONG_HEADERS = ("long headers", 431, "the path and the headers of a request are too long or too many; send less")
     FRAGMENT = ("fragment", 400, "a path must not hold #; write it as %23")
     UPGRADE = ("upgrade", 400, "no other protocol is spoken here; send the request without the header Upgrade")

@@ -133,7 +133,9 @@ def test_a_writer_that_takes_nothing_ends_the_rest(api: Api, writer: Writer) -> 
     assert int(answer.headers["retry-after"]) > 0
 
 
-def test_a_writer_that_ends_in_the_middle_says_where_to_go_on(api: Api, writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_writer_that_ends_in_the_middle_says_where_to_go_on(
+    api: Api, writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(line_stream, "MAX_BATCH_LINES", 3)
     told = [{"line": 2, "detail": "line 2 is bad"}]
     counts = {"taken": 0, "duplicates": 0, "refused": 2, "refusals": told, "next_line": 3, "position": 20}
