@@ -1,6 +1,6 @@
 """What can be asked of what is known: recommend, rank, predict, explain. Nothing here changes anything."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from coldstream.frames import Request, frame_of, is_frame, requests_of
 from coldstream.known import Known, Size
 from coldstream.lists import newest, similar, trending
 from coldstream.model.explanation import Addends, Explanation, explained, side_of
-from coldstream.rules import Rules, ruled
+from coldstream.rules import Rules, look_up_in_steps, ruled
 from coldstream.scoring.filters import Predicate, checked_ids, excluded_slots
 from coldstream.scoring.ranking import Rank, rank_by
 from coldstream.scoring.requests import EncodedRequest
@@ -97,6 +97,10 @@ class Reader(Known):
         if not isinstance(rules, Rules):
             raise InvalidInput(f"rules must be Rules, got {shown(rules)}; write Rules(most_per={{'brand': 2}})")
         return self._named(ruled(self._shared, request, rules, self._clock.events))
+
+    def look_up_in_steps(self, rules: Rules) -> Generator[None, None, None]:
+        """Find out in steps which items the boosts of `rules` are for; `recommend_ruled` then need not."""
+        return look_up_in_steps(self._shared, rules)
 
     def encode_request(
         self,

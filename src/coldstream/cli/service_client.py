@@ -53,11 +53,26 @@ class ServiceClient:
         return found
 
     def send(self, path: str, body: bytes) -> tuple[int, Any]:
-        """The status and the answer to lines of JSON."""
-        return self.answer("POST", path, body)
+        """The status and the answer to lines of JSON. Where an answer ended early, the lines it did not come to go again."""
+        done: Any = {"taken": 0, "duplicates": 0, "refused": 0, "refusals": []}
+        before = 0
+        while True:
+            status, answer = self._answer("POST", path, body, goes_on=True)
+            if status == 200 or _next_line(answer) is not None:
+                counts = {name: done[name] + answer.get(name, 0) for name in ("taken", "duplicates", "refused")}
+                told = [{**one, "line": one["line"] + before} for one in answer.get("refusals", ())]
+                done = {**answer, **counts, "refusals": done["refusals"] + told}
+            line = _next_line(answer)
+            if status == 200 or line is None:
+                return status, done if status == 200 else answer
+            body, before = b"\n".join(body.split(b"\n")[line - 1 :]), before + line - 1
 
     def answer(self, method: str, path: str, body: bytes) -> tuple[int, Any]:
         """The status and the answer to a request, as soon as the service gives one."""
+        return self._answer(method, path, body)
+
+    def _answer(self, method: str, path: str, body: bytes, goes_on: bool = False) -> tuple[int, Any]:
+        """The answer to a request; with `goes_on`, also one that ended early and took some of the body."""
         began, trouble = time.monotonic(), ""
         while not trouble or time.monotonic() < began + self._patience:
             try:
@@ -71,8 +86,9 @@ class ServiceClient:
                 problem = f"does not answer ({str(error) or type(error).__name__})"
             else:
                 self._met = True
-                if status not in (429, 503):
-                    return status, _decoded(text)
+                answer = _decoded(text)
+                if status not in (429, 503) or (goes_on and _next_line(answer) is not None):
+                    return status, answer
                 problem = f"takes nothing (status {status})"
             if not trouble:
                 self._tell(problem)
@@ -92,6 +108,13 @@ class ServiceClient:
     def _tell(self, problem: str) -> None:
         until = datetime.now().astimezone() + timedelta(seconds=self._patience)
         print(f"the service at {self._url} {problem}; trying again until {until:%H:%M:%S}", file=sys.stderr)
+
+
+def _next_line(answer: Any) -> int | None:
+    """The line to go on with, where an answer ended early for a reason that passes, and some lines were done before it."""
+    if not isinstance(answer, dict) or answer.get("status") not in (408, 503) or answer.get("next_line", 1) == 1:
+        return None
+    return int(answer["next_line"])
 
 
 def _decoded(text: bytes) -> Any:

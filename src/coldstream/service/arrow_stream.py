@@ -69,7 +69,7 @@ async def arrow_lines(
 ) -> AsyncIterator[tuple[int, bytes | Problem]]:
     """The rows of a stream as lines of JSON, with their numbers from 1; a problem instead of a row that is too large."""
     try:
-        _pyarrow()
+        await asyncio.to_thread(_pyarrow)  # the first time takes a while
     except ImportError as error:
         needed = f"an Arrow stream needs pyarrow, which cannot be loaded ({error}); send application/x-ndjson"
         raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"{needed}, or install 'coldstream[evaluation]' there") from error

@@ -79,7 +79,8 @@ def _operation(route: Route, schema_of: dict[int, Any]) -> dict[str, Any]:
             arrow = "As application/vnd.apache.arrow.stream it may be an Arrow stream too."
             text = {
                 "type": "string",
-                "description": f"JSON-lines, as many as you like: an object a line, as in a list. {arrow}",
+                "description": f"JSON-lines, as many as you like: an object a line, as in a list. {arrow} "
+                "An answer that ends early has next_line, the line to go on with.",
             }
             kinds["application/x-ndjson"] = {"schema": text, "example": _in_lines(_example(route).given)}
         operation["requestBody"] = {"required": route.takes is not Nothing, "content": kinds}

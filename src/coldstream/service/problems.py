@@ -48,7 +48,7 @@ class ProblemDocument(msgspec.Struct, frozen=True, omit_defaults=True):
     refused: int | None = None
     """Of a stream that ended early: how many lines were not taken."""
     refusals: list[RefusedLine] | None = None
-    """Of a stream that ended early: the first hundred of those, and why."""
+    """Of a stream that ended early: a hundred of those at most, and why."""
     next_line: int | None = None
     """Of a stream that ended early: the line, from 1, to go on with; all before it are counted above."""
     position: int | None = None
