@@ -22,6 +22,7 @@ _WHEN: dict[int, str] = {
     401: "No known key.",
     403: "The key has not the scope; or, without keys, a page of another origin asks.",
     404: "There is no such id.",
+    408: "The body was waited for too long; of JSON-lines, next_line is the line to go on with.",
     413: "The body is too long.",
     415: "The body is not application/json.",
     421: "Without keys, only this machine itself is answered.",
@@ -120,6 +121,8 @@ def _statuses(route: Route) -> list[int]:
         statuses |= {401, 403, 421, 429}
     if route.takes is not None:
         statuses |= {400, 422} if route.method == "GET" else {400, 413, 415, 422}
+    if route.line is not None:
+        statuses.add(408)
     if named:
         statuses |= {400, 422}
     asks = ("/explain", "/recommend", "/features", "/features/nearest", "/users/{id}/merge")
