@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from coldstream.service.streamed_body import PROGRESS, BodyProgress, progress_of
+from coldstream.service.streamed_body import PROGRESS, BodyProgress
 from coldstream.service.turned_away import Reason
 
 if TYPE_CHECKING:
@@ -65,6 +65,8 @@ class Connection(HttpToolsProtocol):
         self._stage, self._left = Stage.HEADERS, 0
         self._about: object = None
         self._since = self.loop.time()
+        self._progress = BodyProgress()
+        """Of the request that is being parsed."""
         self._answering = False
         """Whether the application answers although the body was ended."""
         self._came = 0
@@ -114,7 +116,7 @@ class Connection(HttpToolsProtocol):
             # The parser would leave the rest out: DELETE /items/c# would delete c.
             self._end_parsing(Reason.FRAGMENT)
         self._finished = True
-        cast("Scope", self.scope)[PROGRESS] = BodyProgress()
+        self._progress = cast("Scope", self.scope)[PROGRESS] = BodyProgress()
         super().on_headers_complete()
         self.cycle.transport = cast("asyncio.Transport", _Lingering(self, self.cycle))
         self.headers = []  # what comes after the body, trailers, belongs to nobody
@@ -203,7 +205,7 @@ class Connection(HttpToolsProtocol):
         self.pipeline.clear()
         if cycle is not None and not cycle.response_complete:
             turn = turn and not cycle.response_started
-            progress = progress_of(cast("Scope", cycle.scope))
+            progress = self._progress
             self._answering = turn and progress.is_streamed and not progress.is_over and reason is not Reason.UNREAD
             if self._answering:
                 progress.ended, cycle.keep_alive = reason, False
@@ -236,10 +238,11 @@ class Connection(HttpToolsProtocol):
 
     def _hold(self, more: int) -> None:
         """Count what is held of a body with `more` bytes that have just come: of one that is streamed, what is not done."""
-        progress = progress_of(cast("Scope", self.cycle.scope))
-        unread = len(self.cycle.body) + progress.kept + progress.batched if progress.is_streamed else self._held
-        self._shared.held += unread + more - self._held
-        self._held = unread + more
+        progress = self._progress
+        if progress.is_streamed:
+            more += len(self.cycle.body) + progress.kept + progress.batched - self._held
+        self._shared.held += more
+        self._held += more
 
     def _let_go(self) -> None:
         if self._held:
