@@ -1,8 +1,9 @@
 """What takes longer than a test: a thousand kills on both stores, fifty each while users and items have to go, while old
 lines are deleted and while a backup is written, a hundred failovers between replicas, and a hundred thousand requests that
-nobody should send; and before that, kernels with every access checked.
+nobody should send, floods of costly ones while others wait; and before that, kernels with every access checked.
 
 python tests/torture [--kills 1000] [--writing 50] [--evicting 50] [--upkeep 50] [--failovers 100] [--requests 100000]
+                     [--floods 3]
 """
 
 import argparse
@@ -15,6 +16,8 @@ sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "end_to_end"), st
 from checked_kernels import check_kernels  # noqa: E402
 from failovers import failovers  # noqa: E402
 from failovers import summary as failovers_summary  # noqa: E402
+from floods import floods  # noqa: E402
+from floods import summary as floods_summary  # noqa: E402
 from fuzz import fuzz  # noqa: E402
 from kills import Survived, campaign, while_writing  # noqa: E402
 from served import POSTGRES, SQLITE  # noqa: E402
@@ -41,6 +44,7 @@ def main() -> None:
     )
     parser.add_argument("--kernels", type=int, default=1, help="0 to leave out the kernels with every access checked")
     parser.add_argument("--requests", type=int, default=100_000, help="that are damaged or odd")
+    parser.add_argument("--floods", type=float, default=3.0, help="seconds of each flood of costly requests")
     parser.add_argument("--seed", type=int, default=1, help="of what is drawn at random")
     args = parser.parse_args()
     say = lambda text: print(text, flush=True)  # noqa: E731
@@ -53,6 +57,8 @@ def main() -> None:
         statuses = ", ".join(f"{count:,} × {status or 'closed'}" for status, count in done.statuses.items())
         summary.append(f"{done.requests:,} odd requests in {done.seconds:,.0f} s: {statuses}")
         summary.append(f"  memory grew by {done.grown / 2**20:.0f} MiB; the log replays to the same bits")
+    if args.floods:
+        summary += floods_summary(floods(args.floods, 20_000, say))
     if args.kills or args.writing or args.evicting:
         half, survived = args.kills // 2, list[tuple[str, Survived]]()
         server = PostgresServer()

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from coldstream import Boost, Categories, Category, Event, Id, InvalidInput, Recommender, Rules, Schema, UnknownId
+from coldstream.catalogue.catalogue import Catalogue
 from coldstream.lists.non_personalized import item_vectors
 from coldstream.lists.rules import _asked
 from coldstream.recommender import Recommendation
@@ -356,3 +357,15 @@ def test_a_user_and_a_history_exclude_each_other(shop: Recommender) -> None:
         shop.recommend("u1", history=["i1"])
     with pytest.raises(InvalidInput, match="history must be a list of item ids, got 'i1'"):
         shop.recommend(None, history="i1")
+
+
+def test_boosts_are_looked_up_a_step_at_a_time_and_then_kept(shop: Recommender, monkeypatch: pytest.MonkeyPatch) -> None:
+    rules = Rules(boosts=[Boost({"brand": f"b{n}", "tags": {"not": [f"t{n}"]}}, 2.0) for n in range(64)])
+    expected = shop.serving.recommend_ruled(shop.serving.encode_request("u1", 5), rules)
+    again = Recommender.from_state(*shop.state())
+    steps = again.serving.look_up_in_steps(rules)
+    next(steps)
+    again.put_item("i1", {"brand": "b1", "tags": ["t1"]})  # items change, and what was looked up is looked up again
+    assert 64 < len(list(steps)) < 192
+    monkeypatch.setattr(Catalogue, "refused", None)
+    assert again.serving.recommend_ruled(again.serving.encode_request("u1", 5), rules) == expected

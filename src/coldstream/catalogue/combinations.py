@@ -27,6 +27,7 @@ class CombinationTable:
         integers, floats = np.zeros(0, np.int32), np.zeros(0, np.float32)
         self._start, self._length = np.zeros(16, np.int32), np.zeros(16, np.int32)
         self._feature, self._value, self._column = integers, floats, integers
+        self._owner = integers  # entry → the number of the combination that was written there
         self._numbers: dict[Entries, int] = {(): EMPTY}
         self._entries: list[Entries] = [()]
         self._holders: list[int] = [0]
@@ -95,11 +96,12 @@ class CombinationTable:
         if not wanted.any():
             return np.zeros(0, np.int32)
         found = np.flatnonzero(wanted[self._feature[: self._used]])
-        held = np.flatnonzero(self._length[: len(self._entries)])  # one that nobody has may begin anywhere
-        start = self._start[held]
-        end = start + self._length[held]
-        # A combination has one where more wanted entries lie before its end than before its beginning.
-        numbers: Integers = held[np.searchsorted(found, start) < np.searchsorted(found, end)].astype(np.int32)
+        owner = self._owner[found]
+        start = self._start[owner]
+        is_current = (start <= found) & (found < start + self._length[owner])  # and no waste
+        has = np.zeros(len(self._entries), np.bool_)
+        has[owner[is_current]] = True
+        numbers: Integers = np.flatnonzero(has).astype(np.int32)
         return numbers
 
     def find_unheld(self, columns: Iterable[int]) -> None:
@@ -136,7 +138,9 @@ class CombinationTable:
     def _write(self, number: int, entries: Entries) -> None:
         first, self._used = self._used, self._used + len(entries)
         self._feature, self._value = grown(self._feature, self._used), grown(self._value, self._used)
+        self._owner = grown(self._owner, self._used)
         self._start[number], self._length[number] = first, len(entries)
+        self._owner[first : self._used] = number
         for at, (column, value) in enumerate(entries, first):
             self._feature[at], self._value[at] = self._places[column], value
 

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,8 @@ from coldstream.support.arrays import Doubles, Flags, plain
 
 MOST_RULES = 64
 """Boosts, pins or capped fields of one request."""
+MAX_LOOK_UPS = 3
+"""How often the conditions of boosts are looked up in steps, where items change meanwhile."""
 POOL = 10
 """Diversity chooses from so many times as many items as are wanted, and from 100 at least."""
 
@@ -112,6 +114,20 @@ def ruled(shared: SharedModel, request: EncodedRequest, rules: Rules, events: in
     return answer
 
 
+def look_up_in_steps(shared: SharedModel, rules: Rules) -> Generator[None, None, None]:
+    """Look up which items each boost is for, a boost at a time, so that `ruled` finds it kept.
+
+    Items may change between two steps, and then it is looked up again; after `MAX_LOOK_UPS` passes `ruled` does it itself.
+    """
+    for _ in range(MAX_LOOK_UPS):
+        changes = shared.catalogue.changes
+        for number in range(len(rules.boosts)):
+            _boosted(shared, rules.boosts, number)
+            yield
+        if shared.catalogue.changes == changes:
+            return
+
+
 def _asked(rules: Rules, wanted: int) -> int:
     """How many items to look at for so many."""
     if rules.diversity:
@@ -129,13 +145,17 @@ def _added(shared: SharedModel, boosts: Sequence[Boost]) -> Any:
         return np.zeros(0, np.float32)
     added = np.zeros(len(shared.catalogue.ids), np.float32)
     for number, boost in enumerate(boosts):
-        try:
-            refused = refused_slots(shared.catalogue, shared.encoder, boost.where)
-        except InvalidInput as error:
-            error.field = f"rules.boosts[{number}].{error.field or 'where'}"
-            raise
-        added[refused == 0] += np.float32(math.log(boost.factor))
+        added += (_boosted(shared, boosts, number) == 0) * np.float32(math.log(boost.factor))
     return added
+
+
+def _boosted(shared: SharedModel, boosts: Sequence[Boost], number: int) -> Flags:
+    """Per slot, 0 where a boost is for the item."""
+    try:
+        return refused_slots(shared.catalogue, shared.encoder, boosts[number].where)
+    except InvalidInput as error:
+        error.field = f"rules.boosts[{number}].{error.field or 'where'}"
+        raise
 
 
 def _pinned(shared: SharedModel, pins: Mapping[int, str], mask: Flags, n: int) -> dict[int, int]:
@@ -214,6 +234,7 @@ class _Caps:
         self._fields = {name: fields[name] for name in most_per}
         self._counts: dict[str, Counter[str]] = {name: Counter() for name in most_per}
         self._raws: dict[str, dict[str, Any]] = {name: {} for name in most_per}
+        self._known: dict[tuple[str, type, Any], str | None] = {}  # a value's label, by field and type: True is not 1
 
     def take(self, slot: int) -> bool:
         """One more item, unless one of its values is full."""
@@ -238,10 +259,18 @@ class _Caps:
         if raw is None:
             return []
         raws = list(raw) if isinstance(raw, list | tuple) else [raw]
-        labels = [self._fields[name].features("item", [own] if self._fields[name].kind == "set" else own) for own in raws]
-        found = [named[0][0] for named in labels if named]
-        self._raws[name].update(zip(found, raws, strict=False))
-        return found
+        labels = [self._label(name, own) for own in raws]
+        return [label for label in labels if label is not None]
+
+    def _label(self, name: str, raw: Any) -> str | None:
+        key = (name, type(raw), raw)
+        if key not in self._known:
+            field = self._fields[name]
+            features = field.features("item", [raw] if field.kind == "set" else raw)
+            self._known[key] = features[0][0] if features else None
+            if features:
+                self._raws[name][features[0][0]] = raw
+        return self._known[key]
 
 
 def _refused(name: str, message: str) -> InvalidInput:

@@ -1,6 +1,6 @@
 """Encoded requests and their answers: what the service batches, rules and explains."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from coldstream.errors import InvalidInput, shown
 from coldstream.events.arguments import checked_count
 from coldstream.events.event import checked_id, checked_names, checked_time
 from coldstream.lists.explanation import Addends, side_of
-from coldstream.lists.rules import Rules, ruled
+from coldstream.lists.rules import Rules, look_up_in_steps, ruled
 from coldstream.scoring.filters import Predicate, checked_ids, excluded_slots
 from coldstream.scoring.ranking import Rank, rank_by
 from coldstream.scoring.requests import EncodedRequest
@@ -112,6 +112,10 @@ class Serving:
         if not isinstance(rules, Rules):
             raise InvalidInput(f"rules must be Rules, got {shown(rules)}; write Rules(most_per={{'brand': 2}})")
         return self.named(ruled(self._engine.shared, request, rules, self._engine.clock.events))
+
+    def look_up_in_steps(self, rules: Rules) -> Generator[None, None, None]:
+        """Look up in steps which items the boosts of rules are for, so that `recommend_ruled` need not."""
+        return look_up_in_steps(self._engine.shared, rules)
 
     def rank_by(self, user: str | None, item: str, *scores: Doubles, time: float | datetime | None = None) -> list[Rank]:
         """Return the rank of an item for a user by each of several arrays of scores, which have a number per slot."""

@@ -1,6 +1,7 @@
 """Work that takes long, in steps: between two of them others get their turn."""
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable
 from functools import partial
 from time import perf_counter
@@ -9,6 +10,9 @@ from coldstream.lists.inspection import Answer, Steps
 
 SLICE = 0.001
 """Seconds on the event loop after which others get their turn."""
+
+TURNS = 4
+"""Turns of the loop between two slices: a request that came meanwhile is read, handled, answered with others, and sent."""
 
 _next_turn = partial(asyncio.sleep, 0)
 
@@ -35,3 +39,22 @@ async def in_slices(steps: Steps[Answer], pause: Callable[[], Awaitable[None]] =
             since = perf_counter()
 
     return await in_turns(steps, now_and_then)
+
+
+class Slices:
+    """The slices of a request whose work grows with what its client sends.
+
+    Requests that share a `pausing` lock share the loop as one: of all of them together one slice is done, and then `TURNS`
+    turns of the loop go to everybody else.
+    """
+
+    def __init__(self, pausing: asyncio.Lock) -> None:
+        self._pausing, self._since = pausing, -math.inf
+
+    async def pause_if_over(self) -> None:
+        """Let others have their turns if the slice has lasted long enough."""
+        if perf_counter() - self._since > SLICE:
+            async with self._pausing:
+                for _ in range(TURNS):
+                    await asyncio.sleep(0)
+            self._since = perf_counter()

@@ -21,8 +21,8 @@ Predicate: TypeAlias = Mapping[str, Any] | Callable[[Mapping[str, Any]], bool]
 OPTIONS = ("any", "all", "not", "min", "max")
 """What a condition may ask for. Several hold together."""
 
-MOST_KEPT = 64
-"""Filters whose masks are kept until items change: shops ask for the same ones again and again."""
+MOST_KEPT = 96
+"""Filters whose masks are kept until items change: shops ask for the same ones again. One may have 64 boosts."""
 
 
 def excluded_slots(

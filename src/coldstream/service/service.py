@@ -134,6 +134,8 @@ class Service:
         """
         self.metrics = Metrics(self)
         self.batcher = RequestBatcher()
+        self.pausing = asyncio.Lock()
+        """Shared by all requests whose work grows with what their clients send (`Slices`)."""
         self._shown = shown
         self.impressions = Impressions()
         """What was shown, once the start is over; without a place to keep it, in memory."""

@@ -153,7 +153,9 @@ class Settings:
     bodies_bytes: int = _setting(
         64 * 2**20, "the most that all bodies beyond 64 KiB may hold together; more get 503", (2**16, 2**40)
     )
-    body_seconds: float = _setting(30.0, "how long the body of a request may take to come", (0.1, 3600))
+    body_seconds: float = _setting(
+        30.0, "how long the service waits for the next bytes of a body; 1 KiB buys a second", (0.1, 3600)
+    )
     header_bytes: int = _setting(2**15, "the longest path and headers of a request", (1024, 2**20))
     header_seconds: float = _setting(10.0, "how long the headers of a request may take to come", (0.1, 3600))
     idle_seconds: float = _setting(

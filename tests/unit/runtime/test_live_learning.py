@@ -6,7 +6,7 @@ import itertools
 import pytest
 
 from coldstream import Id, Recommender, Schema
-from coldstream.runtime.records import Interaction, ItemPut, Record
+from coldstream.runtime.records import Interaction, ItemPut, Record, UserPut
 from coldstream.runtime.replication.progress import Progress
 from coldstream.runtime.writing import live_learning
 from coldstream.runtime.writing.live_learning import LONGEST_PIECE, LiveLearning
@@ -115,3 +115,15 @@ def test_the_time_that_ranking_takes_is_spent(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(TimeBudget, "spend", lambda _, seconds: spent.append(seconds))
     asyncio.run(LiveLearning(Ranked(), 0.5, Progress()).learn([(1, Interaction("u", "1"))]))  # type: ignore[arg-type]
     assert spent == [0.5]
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        Interaction("u", "i", context={"tags": ["x"] * 64}),
+        ItemPut("i", {"tags": ["x"] * 64}),
+        UserPut("u", {"tags": ["x"] * 64}),
+    ],
+)
+def test_values_weigh_wherever_they_stand(record: Record) -> None:
+    assert live_learning._weight(record) == 1 + 64 // live_learning.VALUES

@@ -1,14 +1,14 @@
 """Calls wait in order, are checked while others have their turn, and whoever waits is answered whatever happens."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
 from coldstream import Id, Recommender, Schema
 from coldstream.errors import ColdstreamError
-from coldstream.lists.inspection import Steps
+from coldstream.lists.inspection import Steps, finished
 from coldstream.runtime import turns
 from coldstream.runtime.records import Interaction, ItemPut, ItemRemoved, Record
 from coldstream.runtime.writing.checks import Checks, Refused
@@ -145,3 +145,83 @@ def test_whoever_went_away_is_not_answered() -> None:
         assert call.answer.cancelled()
 
     run(work())
+
+
+def closed() -> Recommender:
+    """A recommender that takes events of known items alone."""
+    return Recommender(Schema(user=[Id()], item=[Id()], open_items=False))
+
+
+def test_one_by_one_a_record_that_is_refused_keeps_out_no_other() -> None:
+    async def work() -> None:
+        queue, recommender = WriteQueue(100), closed()
+        records = [
+            Interaction("u", "i"),
+            ItemPut("i", {}),
+            ItemPut("j", {"size": 1}),
+            Interaction("u", "i"),
+            Interaction("u", "j"),
+        ]
+        call = queue.add(records, one_by_one=True)
+        alone = queue.add([Interaction("u", "k")], one_by_one=True)
+        group: list[Any] = []
+        await queue.take(group, Checks(recommender), 100)
+        assert (group, queue.waiting) == ([call], 0)
+        assert call.records == [records[1], records[3]]
+        (nothing,) = await alone.answer
+        assert isinstance(nothing, ColdstreamError)
+        call.give([7, None])
+        first, put, wrong, event, unknown = await call.answer
+        assert (put, event) == (7, None)
+        assert all(isinstance(own, ColdstreamError) for own in (first, wrong, unknown))
+        assert "'j'" in str(unknown)  # whose put was refused
+
+    run(work())
+
+
+def test_one_by_one_every_record_is_checked_again_after_it_was_put_back() -> None:
+    async def work() -> None:
+        queue, recommender = WriteQueue(100), closed()
+        call = queue.add([Interaction("u", "i"), ItemPut("j", {})], one_by_one=True)
+        group: list[Any] = []
+        await queue.take(group, Checks(recommender), 100)
+        assert len(call.records) == 1
+        queue.put_back(group)
+        assert queue.waiting == 2
+        recommender.put_item("i")
+        again: list[Any] = []
+        await queue.take(again, Checks(recommender), 100)
+        assert (len(call.records), queue.waiting) == (2, 0)
+        call.give([1, 2])
+        assert await call.answer == [1, 2]
+
+    run(work())
+
+
+def test_records_that_are_refused_leave_nothing_to_those_behind_them() -> None:
+    """The same are refused as where each record comes in a call of its own."""
+    records: list[Record] = [
+        Interaction("u", "i", context={"place": "here"}),
+        Interaction("u", "i", context={"place": 3.5}),
+        Interaction("u", "i", context={"place": ["a"], "mood": "odd"}),
+        Interaction("u", "i", context={"mood": "good"}),
+        ItemPut("x", {"colour": "red"}),
+        Interaction("u", "i", context={"mood": 7.5}, event_id="e"),
+    ]
+
+    def found(each: Callable[[Checks], dict[int, ColdstreamError]]) -> dict[int, str]:
+        own = each(Checks(Recommender(Schema(user=[Id()], item=[Id()]))))
+        return {index: str(error) for index, error in own.items()}
+
+    def one_after_the_other(own: Checks) -> dict[int, ColdstreamError]:
+        refusals = {}
+        for index, record in enumerate(records):
+            try:
+                own.check([record])
+            except Refused as refused:
+                refusals[index] = refused.error
+        return refusals
+
+    together = found(lambda own: finished(own.refusals_in_steps(records)))
+    assert together == found(one_after_the_other)
+    assert 0 < len(together) < len(records)

@@ -13,8 +13,10 @@ import uvloop
 
 from coldstream.service.http import server
 from coldstream.service.http.endpoint import respond
+from coldstream.service.http.problems import Problem
 from coldstream.service.metrics import Metrics
 from coldstream.service.settings import Settings
+from coldstream.service.streamed_body import StreamedBody, progress_of
 
 PATIENCE = 60.0
 """Seconds until a test gives up on what should take one."""
@@ -27,6 +29,12 @@ async def echo(scope: Any, receive: Any, send: Any) -> None:
     if scope["path"] == "/big":
         await respond(send, 200, b"text/plain", b"x" * BIG)
         return
+    if scope["path"] == "/lines":
+        await respond(send, *await _lines(scope, receive))
+        return
+    if scope["path"] == "/early":
+        await respond(send, 413, b"text/plain", b"enough", ((b"connection", b"close"),))
+        return
     length, more = 0, True
     while more:
         part = await receive()
@@ -36,6 +44,17 @@ async def echo(scope: Any, receive: Any, send: Any) -> None:
     headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
     heard = {"path": scope["path"], "client": scope["client"][0], "headers": headers, "length": length}
     await respond(send, 200, b"application/json", json.dumps(heard).encode())
+
+
+async def _lines(scope: Any, receive: Any) -> tuple[int, bytes, bytes]:
+    """How many bytes came of a body that is streamed, and why it ended early, if it did."""
+    body, length = StreamedBody(receive, progress_of(scope)), 0
+    try:
+        while (part := await body.part()) is not None:
+            length += len(part)
+    except Problem as problem:
+        return problem.status, b"text/plain", b"%d, %b" % (length, problem.document.detail.encode())
+    return 200, b"text/plain", b"%d" % length
 
 
 class _Service:

@@ -1,15 +1,20 @@
 """What a client may hold, and for how long: beyond that it is told so, the others are served, and it is counted."""
 
+import asyncio
 import json
 import resource
 import time
+from typing import Any
 
 import pytest
-from listening import BIG, Client, Listening, listening, wait_until
+import uvicorn
+from listening import BIG, Client, Listening, echo, listening, wait_until
+from uvicorn.server import ServerState
 
 from coldstream import InvalidInput
 from coldstream.service.http.connection import MOST_HEADERS, SPARE
 from coldstream.service.http.connection_limits import MOST, RESERVED, connection_limits
+from coldstream.service.http.connections import Connections
 from coldstream.service.http.turned_away import LOG_EVERY, Reason, TurnedAway
 from coldstream.service.settings import Settings
 
@@ -78,6 +83,151 @@ def test_a_body_that_drips_is_not_waited_for_and_a_quick_one_is_taken(monkeypatc
         assert "body" in refused(slow.answer(), 408)
         assert slow.is_ended()
         assert server.turned_away("slow body") == 1
+
+
+class Transport(asyncio.Transport):
+    """Keeps what is written, and reads nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written, self.ended = b"", False
+
+    def write(self, data: Any) -> None:
+        self.written += data
+
+    def write_eof(self) -> None:
+        self.ended = True
+
+    def is_closing(self) -> bool:
+        return False
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def pause_reading(self) -> None:
+        pass
+
+    def resume_reading(self) -> None:
+        pass
+
+
+class Clocked:
+    """A connection whose request has a body of a megabyte, looked at by a clock of its own."""
+
+    def __init__(self, app: Any, path: str = "/a") -> None:
+        self.shared = Connections(connection_limits(Settings(body_seconds=30)), lambda _: None)
+        loop, config = asyncio.get_running_loop(), uvicorn.Config(app, log_config=None)
+        config.load()
+        self.connection = self.shared.connection(config=config, server_state=ServerState(), app_state={}, _loop=loop)
+        self.transport, self.now = Transport(), loop.time()
+        self.connection.connection_made(self.transport)
+        self.connection.data_received(post(10**6).replace(b" /a ", b" %b " % path.encode()))
+
+    async def pass_time(self, seconds: int, each: bytes = b"") -> None:
+        """Let seconds pass; in each of them some bytes come."""
+        for _ in range(seconds):
+            if each:
+                self.connection.data_received(each)
+            for _ in range(5):  # turns in which an application takes what has come
+                await asyncio.sleep(0)
+            self.now += 1.0
+            self.connection.look(self.now)
+
+    @property
+    def status(self) -> int:
+        """Of the answer; 0 if there is none."""
+        return int(self.transport.written[9:12] or 0)
+
+
+async def reading(_: Any, receive: Any, __: Any) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def busy(_: Any, __: Any, ___: Any) -> None:
+    await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize(
+    ("app", "each", "seconds"),
+    [
+        (reading, b"", 30),
+        (reading, b"x", 31),
+        (reading, b"x" * 512, 60),
+        (reading, b"x" * 1024, None),
+        (busy, b"x" * 1000, None),
+    ],
+    ids=["silent", "dripping", "half the rate", "at the rate", "not taken"],
+)
+def test_only_waiting_for_the_client_counts_and_a_drip_is_waiting(app: Any, each: bytes, seconds: int | None) -> None:
+    async def work() -> None:
+        clocked = Clocked(app)
+        await clocked.pass_time(1)  # a first look sees it
+        if seconds is None:
+            await clocked.pass_time(900, each)
+            assert clocked.status == 0
+            return
+        await clocked.pass_time(seconds - 1, each)
+        assert clocked.status == 0
+        await clocked.pass_time(1, each)
+        assert clocked.status == 408
+
+    asyncio.run(work())
+
+
+def test_a_process_that_stood_still_did_not_wait_for_its_client() -> None:
+    async def work() -> None:
+        clocked = Clocked(reading)
+        await clocked.pass_time(1)
+        clocked.now += 1000.0
+        await clocked.pass_time(25)
+        assert clocked.status == 0
+        await clocked.pass_time(5)
+        assert clocked.status == 408
+
+    asyncio.run(work())
+
+
+def test_an_application_that_streams_says_itself_how_far_it_came() -> None:
+    async def work() -> None:
+        clocked = Clocked(echo, "/lines")
+        await clocked.pass_time(1, b"x" * 700)
+        await clocked.pass_time(31)
+        await clocked.pass_time(1, b"too late")
+        assert clocked.status == 408
+        assert b"\r\n\r\n700, the body of a request must not" in clocked.transport.written
+        assert clocked.transport.ended
+
+    asyncio.run(work())
+
+
+def test_of_a_body_that_is_streamed_only_what_is_not_taken_is_held() -> None:
+    async def work() -> None:
+        streamed, whole = Clocked(echo, "/lines"), Clocked(echo)
+        for clocked in (streamed, whole):
+            await clocked.pass_time(100, b"x" * 1000)
+        assert (streamed.shared.held, whole.shared.held) == (1000, 100_000)
+
+    asyncio.run(work())
+
+
+def test_an_early_answer_is_read_although_the_body_is_still_being_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    with listening(monkeypatch) as server:
+        client = server.client()
+        client.send(post(2**24, b"x" * 2**23).replace(b" /a ", b" /early "))
+        client.send(b"x" * 2**22)
+        assert client.answer()[0] == 413
+        assert client.is_ended()
+
+
+def test_a_stop_lets_a_stream_say_how_far_it_came(monkeypatch: pytest.MonkeyPatch) -> None:
+    with listening(monkeypatch, shutdown_seconds=LONG) as server:
+        client = server.client()
+        client.send(post(100, b"x" * 60).replace(b" /a ", b" /lines "))
+        server.asked(GET)
+        server.stop()
+        status, _, body = client.answer()
+        assert (status, body) == (503, b"60, the service is stopping; send the same again when it is back")
 
 
 @pytest.mark.parametrize("still", [b"", b"\r\n"])

@@ -1,6 +1,7 @@
 """What stands before every call: how long, how many and how often things may be, to the last one that may."""
 
 import itertools
+import json
 import logging
 from collections.abc import Iterator
 from pathlib import Path
@@ -115,4 +116,15 @@ def test_who_is_about_to_leave_keeps_no_connection(tmp_path: Path) -> None:
     assert "connection" not in api.call("GET", "/health").headers
     api.service.leaving = True
     assert api.call("GET", "/health").headers["connection"] == "close"
+    api.stop()
+
+
+def test_a_body_of_very_many_objects_is_refused_before_it_is_decoded(tmp_path: Path) -> None:
+    api = Api(tmp_path).start()
+    pins = {"rules": {"pins": [{"item": 1, "position": 1}] * module.MAX_OBJECTS}}
+    items = [{"id": 1}] * (module.MAX_LINE_OBJECTS + 1)
+    for path, body, most in (("/items", items, module.MAX_LINE_OBJECTS), ("/recommend", pins, module.MAX_OBJECTS)):
+        answer = api.call("POST", path, raw=json.dumps(body).encode())
+        assert (answer.status, f"more than {most} objects" in answer.json["detail"]) == (413, True)
+    assert api.call("POST", "/items", [{"id": 1}] * 1000).status == 200
     api.stop()

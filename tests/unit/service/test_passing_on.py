@@ -102,7 +102,7 @@ def event(number: int) -> bytes:
 def test_lines_go_some_at_once_and_are_told_by_the_numbers_they_had(
     api: Api, writer: Writer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(line_stream, "MOST_TOGETHER", 3)
+    monkeypatch.setattr(line_stream, "MAX_BATCH_LINES", 4)
     writer.answers = [taken(3, 17, refusals=(2,)), taken(1, 18, duplicates=1)]
     body = b"\n".join([event(1), b"", event(3), b"{}", event(5), event(6)])
     answer = api.call("POST", "/events?x=1", raw=body, headers=LINES).json
@@ -113,12 +113,12 @@ def test_lines_go_some_at_once_and_are_told_by_the_numbers_they_had(
     assert all(headers[b"content-type"] == b"application/x-ndjson" for headers in writer.headers)
     counts = [answer[name] for name in ("lines", "taken", "duplicates", "refused", "position")]
     assert counts == [5, 2, 1, 2, 18]
-    assert [one["line"] for one in answer["refusals"]] == [4, 3]  # what cannot be read is known before the others go
+    assert [one["line"] for one in answer["refusals"]] == [3, 4]
 
 
 def test_refusals_are_told_so_many_and_counted_all(api: Api, writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(line_stream, "MOST_TOGETHER", 4)
-    monkeypatch.setattr(line_stream, "MOST_TOLD", 5)
+    monkeypatch.setattr(line_stream, "MAX_BATCH_LINES", 4)
+    monkeypatch.setattr(line_stream, "MAX_TOLD_REFUSALS", 5)
     writer.answers = [taken(4, 3, refusals=(1, 2, 3)), taken(4, 3, refusals=(1, 2, 3, 4))]
     answer = api.call("POST", "/events", raw=b"\n".join([*map(event, range(8)), b"{}"]), headers=LINES).json
     assert answer["refused"] == 8
@@ -131,3 +131,18 @@ def test_a_writer_that_takes_nothing_ends_the_rest(api: Api, writer: Writer) -> 
     answer: Any = api.call("POST", "/events", raw=event(1), headers=LINES)
     assert (answer.status, answer.json["detail"], answer.json["field"]) == (503, "not now", "$.x")
     assert int(answer.headers["retry-after"]) > 0
+
+
+def test_a_writer_that_ends_in_the_middle_says_where_to_go_on(
+    api: Api, writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(line_stream, "MAX_BATCH_LINES", 3)
+    told = [{"line": 2, "detail": "line 2 is bad"}]
+    counts = {"taken": 0, "duplicates": 0, "refused": 2, "refusals": told, "next_line": 3, "position": 20}
+    problem = {"title": "t", "status": 503, "detail": "not now", **counts}
+    writer.answers = [taken(2, 17), Forwarded(503, JSON, json.dumps(problem).encode())]
+    body = b"\n".join([event(1), b"{}", event(3), b"", *map(event, range(5, 9))])
+    answer = api.call("POST", "/events", raw=body, headers=LINES).json
+    found = {name: answer[name] for name in ("taken", "duplicates", "refused", "next_line", "position")}
+    assert found == {"taken": 2, "duplicates": 0, "refused": 3, "next_line": 7, "position": 20}
+    assert [one["line"] for one in answer["refusals"]] == [2, 6]

@@ -300,8 +300,8 @@ def test_lines_are_taken_one_by_one(api: Api) -> None:
     assert answer.status == 200
     told = answer.json
     assert (told["lines"], told["taken"], told["duplicates"], told["refused"]) == (7, 4, 0, 3)
-    assert [one["line"] for one in told["refusals"]] == [4, 6, 3]
-    assert [one.get("field") for one in told["refusals"]] == ["$", "$", "$.kind"]
+    assert [one["line"] for one in told["refusals"]] == [3, 4, 6]
+    assert [one.get("field") for one in told["refusals"]] == ["$.kind", "$", "$"]
     assert told["position"] == before + 4
     again = sent(api, "/events", body.rstrip()).json
     assert (again["taken"], again["duplicates"], again["refused"]) == (0, 4, 3)
@@ -328,7 +328,8 @@ def test_a_line_that_is_too_long_ends_it_and_other_calls_take_no_lines(api: Api)
     position = api.service.learner.position
     answer = sent(api, "/events", [lines_of({"user": "a", "item": "i1"}) + long[:100], long[100:], b"x"])
     assert (answer.status, "line 2 must not be longer" in answer.json["detail"]) == (413, True)
-    assert api.service.learner.position == position
+    assert api.service.learner.position == position + 1  # line 1 is taken
+    assert (answer.json["taken"], answer.json["next_line"], answer.json["position"]) == (1, 2, position + 1)
     assert sent(api, "/recommend", b"{}").status == 415
     compressed = {"content-type": "application/x-ndjson", "content-encoding": "gzip"}
     assert api.call("POST", "/events", raw=b"x", headers=compressed).status == 415

@@ -42,6 +42,20 @@ class Checks:
             yield
         self._batch = batch
 
+    def refusals_in_steps(self, records: Sequence[Record]) -> Steps[dict[int, ColdstreamError]]:
+        """Check every record once, one at a time, and return by index why a record cannot be taken.
+
+        A record is checked in view of those before it that can be taken. What is known stays as it is meanwhile.
+        """
+        refusals: dict[int, ColdstreamError] = {}
+        for index, record in enumerate(records):
+            try:
+                record.check(self._batch)
+            except ColdstreamError as error:
+                refusals[index] = error.with_traceback(None)
+            yield
+        return refusals
+
 
 class Batch:
     """The records of a batch that were checked so far: what they bring, and what they remove."""

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from time import perf_counter
 
 from coldstream.runtime.learner import Learner
-from coldstream.runtime.records import Interaction, Record
+from coldstream.runtime.records import Interaction, ItemPut, Record, UserPut
 from coldstream.runtime.replication.progress import Progress
-from coldstream.runtime.turns import SLICE
+from coldstream.runtime.turns import SLICE, TURNS
 from coldstream.runtime.writing.time_budget import TimeBudget
 from coldstream.scoring.ranking import Rank
 from coldstream.support.memory_tuning import RoomAhead
@@ -15,11 +15,8 @@ from coldstream.support.memory_tuning import RoomAhead
 LONGEST_PIECE = 16
 """Records that are learned in one go: enough to share the price of a call, few enough for a slice."""
 
-TURNS = 4
-"""Turns of the loop between two slices: a request that came meanwhile is read, handled, answered with others, and sent."""
-
 VALUES = 16
-"""So many values of a context count as much as a record does: all of them may be new."""
+"""So many values of a context or of attributes count as much as a record does: all of them may be new."""
 
 
 class LiveLearning:
@@ -70,5 +67,11 @@ class LiveLearning:
 
 def _weight(record: Record) -> int:
     """How long it takes to learn a record, as a multiple of what most take."""
-    values = record.context.values() if isinstance(record, Interaction) else ()
+    match record:
+        case Interaction():
+            values = record.context.values()
+        case ItemPut() | UserPut():
+            values = record.attributes.values()
+        case _:
+            return 1
     return 1 + sum(len(own) if isinstance(own, list) else 1 for own in values) // VALUES

@@ -11,7 +11,7 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from time import monotonic, time
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from coldstream.errors import (
     ColdstreamError,
@@ -22,6 +22,7 @@ from coldstream.errors import (
     StoreUnavailable,
     UnknownId,
 )
+from coldstream.lists.inspection import Steps
 from coldstream.runtime.erasure.compaction import Compaction
 from coldstream.runtime.erasure.erasures import EraseBeside, Erasures, Pending, nothing_beside
 from coldstream.runtime.erasure.log_reading import LogReading
@@ -33,11 +34,12 @@ from coldstream.runtime.replication.progress import Progress
 from coldstream.runtime.replication.roles import Lag, NotTheWriter, Role
 from coldstream.runtime.snapshots import NOT_NOW, Snapshots
 from coldstream.runtime.team import LearnersLost
+from coldstream.runtime.turns import in_slices
 from coldstream.runtime.writing.checks import Checks, Refused
 from coldstream.runtime.writing.live_learning import LiveLearning
 from coldstream.runtime.writing.store_thread import StoreThread
 from coldstream.runtime.writing.upkeep import Upkeep
-from coldstream.runtime.writing.write_queue import Call, WriteQueue
+from coldstream.runtime.writing.write_queue import Call, Outcome, WriteQueue
 from coldstream.storage.store import LogLine, Saved, Store
 
 log = logging.getLogger(__name__)
@@ -135,14 +137,18 @@ class Writer:
 
     async def write(self, records: Sequence[Record]) -> list[int | None]:
         """Take records, all or none. When it returns, they are durable and learned; None is one the log had already."""
-        return await self._queued(records).answer if records else []
+        return cast(list[int | None], await self._queued(records).answer) if records else []
 
-    def _queued(self, records: Sequence[Record]) -> Call:
+    async def write_each(self, records: Sequence[Record]) -> list[Outcome]:
+        """Take those of some records that can be taken, each checked once. When it returns, they are durable and learned."""
+        return await self._queued(records, one_by_one=True).answer if records else []
+
+    def _queued(self, records: Sequence[Record], one_by_one: bool = False) -> Call:
         if self.resigned:
             raise NotTheWriter(NOT_HERE)
         if self._stopping:
             raise Stopping(STOPPING)
-        return self._queue.add(records)
+        return self._queue.add(records, one_by_one)
 
     async def forget(self, user: str, is_beside: Callable[[str], Awaitable[bool]] | None = None) -> Forgotten:
         """Forget a user, with the sessions. From the store they are erased in the background.
@@ -172,7 +178,7 @@ class Writer:
     async def _forget(self, user: str) -> Forgotten:
         call = self._queued([UserForgotten(user, time=time())])
         position = (await call.answer)[-1]
-        assert position is not None
+        assert isinstance(position, int)
         return Forgotten(position, frozenset(one.id for one in call.records if isinstance(one, UserForgotten)))
 
     async def snapshot(self) -> Saved:
@@ -324,7 +330,7 @@ class Writer:
             await self._complete()
             if not self._group:
                 return
-            lines += [line(record) for call in self._group for record in call.records]
+            await in_slices(self._encode_in_steps(lines))
             positions = await self._thread.append(lines, self.learner.position)
         except StoreMovedOn as error:
             log.warning("another process wrote to the log; what it wrote is learned first", extra={"reason": str(error)})
@@ -340,6 +346,13 @@ class Writer:
             return
         self.commits += 1
         await self._learn(positions)
+
+    def _encode_in_steps(self, lines: list[LogLine]) -> Steps[None]:
+        """Append the group's records to `lines`, encoded for the log."""
+        for call in self._group:
+            for record in call.records:
+                lines.append(line(record))
+                yield
 
     def _put_back(self) -> None:
         self._queue.put_back(self._group)

@@ -1,21 +1,29 @@
 """Arrow streams in one request: record batches as they come, each row as a line of JSON.
 
 What a client sends is not believed: a message is bounded before it is read, compressed ones are refused, because a few bytes
-of them may be gigabytes, and every array is validated before anything looks into it.
+of them may be gigabytes, and every array is validated before anything looks into it. A column that is missing, or of a type
+that no row can be taken with, is one refusal of the request. Rows are made objects of a few values at a time.
 """
 
 import asyncio
 import math
 import struct
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from http import HTTPStatus
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
-from starlette.types import Receive
+import numpy as np
+from msgspec import inspect
+from numpy.typing import NDArray
 
+from coldstream.runtime.turns import Slices
 from coldstream.service.http.problems import Problem
+from coldstream.service.messages.core import MOST_FIELDS, MOST_VALUES
+
+if TYPE_CHECKING:
+    from coldstream.service.streamed_body import StreamedBody
 
 ARROW = b"application/vnd.apache.arrow.stream"
 """What an Arrow stream is called."""
@@ -24,10 +32,12 @@ MOST_ROWS = 100_000
 """Rows of a record batch."""
 MOST_READ_AGAIN = 20
 """How many times the bytes that came may be read."""
-LONGEST_VALUE = 2**16
-"""Bytes of a value that many rows may share."""
-TOGETHER = 100
-"""Rows that are made objects of at once."""
+MAX_COLUMNS = 1024
+MAX_SHARED_BYTES = 4096
+"""Bytes of a value that rows may share by a dictionary: no text of an event, an item or a user has more."""
+MAX_ROW_VALUES = MOST_FIELDS * MOST_VALUES + MAX_COLUMNS
+VALUES_TOGETHER = 1000
+"""Values that are made objects of at once, in as many rows as have them."""
 
 _CONTINUATION = 0xFFFFFFFF
 _SCHEMA, _DICTIONARY, _BATCH = 1, 2, 3
@@ -35,25 +45,37 @@ _END = struct.pack("<II", _CONTINUATION, 0)
 
 
 class RowShape(NamedTuple):
-    """What becomes of the columns of a table."""
+    """How the columns of a table become the fields of a message."""
 
     id: str | None
     """Another name of the column `id`."""
-    fields: frozenset[str]
-    """Columns that are a record's own …"""
+    kinds: Mapping[str, frozenset[str]]
+    """By field of the message, the kinds of column that it can be made of (`_kind_of`) …"""
     rest: str
-    """… and where all others go."""
+    """… and the field that all other columns go into."""
+    needed: tuple[str, ...]
+    """Fields that every row must have."""
 
 
-async def arrow_lines(receive: Receive, longest: int, shape: RowShape) -> AsyncIterator[tuple[int, bytes]]:
-    """The rows of a stream as lines of JSON, with their numbers from 1."""
+def row_shape(message: type[msgspec.Struct], name: str | None, rest: str) -> RowShape:
+    """The shape of rows that become messages of a type; `name` is another name of its `id`."""
+    info = inspect.type_info(message)
+    assert isinstance(info, inspect.StructType)
+    kinds = {field.name: frozenset(_kinds_for(field.type)) for field in info.fields}
+    return RowShape(name, kinds, rest, tuple(field.name for field in info.fields if field.required))
+
+
+async def arrow_lines(
+    body: "StreamedBody", longest: int, shape: RowShape, slices: Slices
+) -> AsyncIterator[tuple[int, bytes | Problem]]:
+    """The rows of a stream as lines of JSON, with their numbers from 1; a problem instead of a row that is too large."""
     try:
-        _pyarrow()
+        await asyncio.to_thread(_pyarrow)  # the first time takes a while
     except ImportError as error:
         needed = f"an Arrow stream needs pyarrow, which cannot be loaded ({error}); send application/x-ndjson"
         raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"{needed}, or install 'coldstream[evaluation]' there") from error
-    before, dictionaries, number, received, read = b"", b"", 0, 0, 0
-    async for kind, message in _messages(receive, longest):
+    before, dictionaries, number, received, read = b"", bytearray(), 0, 0, 0
+    async for kind, message in _messages(body, longest, slices):
         received += len(message)
         if kind == _SCHEMA:
             before = message
@@ -67,10 +89,10 @@ async def arrow_lines(receive: Receive, longest: int, shape: RowShape) -> AsyncI
             if read > MOST_READ_AGAIN * received + longest:  # dictionaries are read with every batch
                 said = "record batches must not be small beside their dictionaries; send larger ones, or plain texts"
                 raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, said, "$", {"Connection": "close"})
-            batch = await asyncio.to_thread(_batch, stream)  # whoever else asks need not wait for it
+            batch = await asyncio.to_thread(_batch, stream, shape)  # whoever else asks need not wait for it
             for row in _rows(batch):
                 number += 1
-                yield number, msgspec.json.encode(_record(row, shape), enc_hook=str)
+                yield number, row if isinstance(row, Problem) else msgspec.json.encode(_record(row, shape), enc_hook=str)
 
 
 def _record(row: dict[str, Any], shape: RowShape) -> dict[str, Any]:
@@ -81,18 +103,18 @@ def _record(row: dict[str, Any], shape: RowShape) -> dict[str, Any]:
     }
     if shape.id is not None and shape.id in known:
         known["id"] = known.pop(shape.id)
-    rest = {name: known.pop(name) for name in list(known) if name not in shape.fields}
-    given = known.get(shape.rest)
-    return known | {shape.rest: rest | (given if isinstance(given, dict) else {})} if rest else known
+    rest = {name: known.pop(name) for name in list(known) if name not in shape.kinds}
+    return known | {shape.rest: rest} if rest else known
 
 
 # Messages
 
 
-async def _messages(receive: Receive, longest: int) -> AsyncIterator[tuple[int, bytes]]:
+async def _messages(parts: "StreamedBody", longest: int, slices: Slices) -> AsyncIterator[tuple[int, bytes]]:
     """The messages of a stream, whole, each with its kind."""
-    body = _Body(receive)
+    body = _Body(parts)
     while head := await body.take(8):
+        await slices.pause_if_over()
         mark, length = struct.unpack("<II", head)
         if mark != _CONTINUATION:
             raise _no_arrow("it does not begin as one of format V5 does")
@@ -112,18 +134,14 @@ async def _messages(receive: Receive, longest: int) -> AsyncIterator[tuple[int, 
 class _Body:
     """The body of a request, as far as it is wanted."""
 
-    def __init__(self, receive: Receive) -> None:
-        self._receive, self._had, self._more = receive, bytearray(), True
+    def __init__(self, parts: "StreamedBody") -> None:
+        self._parts, self._had = parts, bytearray()
 
     async def take(self, length: int) -> bytes:
         """So many bytes; none, where the body has ended."""
-        while len(self._had) < length and self._more:
-            part = await self._receive()
-            if part["type"] == "http.disconnect":
-                message = "the connection ended before the body did; send it again, events under the same event_id"
-                raise Problem(HTTPStatus.BAD_REQUEST, message, "$")
-            self._had += part.get("body", b"")
-            self._more = part.get("more_body", False)
+        while len(self._had) < length and (part := await self._parts.part()) is not None:
+            self._had += part
+            self._parts.keep(len(self._had))
         if not self._had:
             return b""
         if len(self._had) < length:
@@ -180,14 +198,42 @@ def _at(buffer: bytes, place: int, form: str) -> int:
 # Rows
 
 
-def _rows(batch: Any) -> Iterator[dict[str, Any]]:
-    for first in range(0, batch.num_rows, TOGETHER):
-        some = batch.slice(first, TOGETHER)
+class _Batch(NamedTuple):
+    """A record batch that was validated."""
+
+    rows: Any
+    weight: NDArray[np.int64]
+    """Per row, how many values are made objects of."""
+    oversized: NDArray[np.int16]
+    """Per row, the first column whose value is larger than any field takes; -1 where there is none."""
+
+
+def _rows(batch: _Batch) -> Iterator[dict[str, Any] | Problem]:
+    """The rows in order, a few of them converted at a time; of one that is oversized the problem with it."""
+    ends, first, count = np.cumsum(batch.weight), 0, len(batch.weight)
+    problems: dict[int, Problem] = {}
+    while first < count:
+        done = int(ends[first - 1]) if first else 0
+        end = max(first + 1, int(np.searchsorted(ends, done + VALUES_TOGETHER, "right")))
+        oversized = batch.oversized[first:end]
+        some = batch.rows.slice(first, end - first)
+        if oversized.max() >= 0:
+            some = some.filter(_pyarrow().array(oversized < 0))
         try:
-            rows = some.to_pylist()
+            rows = iter(some.to_pylist())
         except (ValueError, OverflowError, LookupError) as error:  # pyarrow's own are ValueErrors
             raise _no_arrow(_unreadable(some, error)) from error
-        yield from rows
+        for column in oversized.tolist():
+            if column < 0:
+                yield next(rows)
+            else:
+                yield problems.setdefault(column, _oversized(batch.rows.schema.field(column).name))
+        first = end
+
+
+def _oversized(column: str) -> Problem:
+    most = f"{MAX_SHARED_BYTES} bytes, or a list of more than {MOST_VALUES} values"
+    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"column {column!r} has a value of more than {most}", f"$.{column}")
 
 
 def _unreadable(batch: Any, error: Exception) -> str:
@@ -201,7 +247,7 @@ def _unreadable(batch: Any, error: Exception) -> str:
     return str(error)
 
 
-def _batch(stream: bytes) -> Any:
+def _batch(stream: bytes, shape: RowShape) -> _Batch:
     """The record batch of a stream of one, all of it validated."""
     pa = _pyarrow()
     try:
@@ -212,19 +258,105 @@ def _batch(stream: bytes) -> Any:
             raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message, "$", {"Connection": "close"})
         if twice := [name for name, times in Counter(batch.schema.names).items() if times > 1]:
             raise _no_arrow(f"column {twice[0]!r} is there {batch.schema.names.count(twice[0])} times; send it once")
+        if batch.num_columns > MAX_COLUMNS:
+            raise _no_arrow(f"it has {batch.num_columns} columns, the most is {MAX_COLUMNS}")
         for field, column in zip(batch.schema, batch.columns, strict=True):
             if not _is_plain(pa, field.type):
                 raise _no_arrow(
                     f"column {field.name!r} is of type {field.type}; make it text, numbers, times, or lists of them"
                 )
             column.validate(full=True)
-            if pa.types.is_dictionary(field.type) and (
-                max(map(len, column.dictionary.to_pylist()), default=0) > LONGEST_VALUE
-            ):
-                raise _no_arrow(f"column {field.name!r} has a value of more than {LONGEST_VALUE} bytes")
+        _check_columns(batch, shape)
+        return _weighed(batch)
     except (pa.ArrowException, OSError, ValueError, TypeError, StopIteration, OverflowError) as error:
         raise _no_arrow(str(error).partition("\n")[0][:200]) from error
-    return batch
+
+
+def _check_columns(batch: Any, shape: RowShape) -> None:
+    """Raise `Problem` for a column with which no row can be taken: missing, empty, or of another type than its field."""
+    columns = {("id" if field.name == shape.id else field.name): number for number, field in enumerate(batch.schema)}
+    for name in shape.needed:
+        own = f"{name!r} or {shape.id!r}" if name == "id" and shape.id is not None else f"{name!r}"
+        if name not in columns:
+            raise _wrong_column(name, f"column {own} is missing; every row must have {' and '.join(shape.needed)}")
+        if batch.num_rows and batch.column(columns[name]).null_count == batch.num_rows:
+            raise _wrong_column(name, f"column {own} has no value; every row must have {' and '.join(shape.needed)}")
+    for name, number in columns.items():
+        kind, taken = batch.schema.field(number).type, shape.kinds.get(name)
+        if taken is not None and not _pyarrow().types.is_null(kind) and _kind_of(kind) not in taken:
+            words = " or ".join(sorted({_KINDS[own] for own in taken})) or f"a column for each field of {name}"
+            raise _wrong_column(name, f"column {name!r} is of type {kind}; make it {words}")
+
+
+def _wrong_column(name: str, message: str) -> Problem:
+    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, message, f"$.{name}", {"Connection": "close"})
+
+
+_KINDS = {
+    "text": "text",
+    "integer": "numbers",
+    "floating": "numbers",
+    "boolean": "true/false",
+    "timestamp": "times",
+    "list": "lists",
+}
+"""Kinds of columns, in words."""
+
+
+def _kind_of(kind: Any) -> str:
+    """Which of `_KINDS` a plain type of Arrow is."""
+    types = _pyarrow().types
+    tests = {
+        "list": types.is_list(kind) or types.is_large_list(kind),
+        "integer": types.is_integer(kind),
+        "floating": types.is_floating(kind),
+        "boolean": types.is_boolean(kind),
+        "timestamp": types.is_timestamp(kind),
+    }
+    return next((name for name, holds in tests.items() if holds), "text")
+
+
+def _kinds_for(node: inspect.Type) -> set[str]:
+    """The kinds of columns whose values a type of a message may take."""
+    match node:
+        case inspect.Metadata():
+            return _kinds_for(node.type)
+        case inspect.UnionType():
+            return set().union(*map(_kinds_for, node.types))
+        case inspect.StrType():
+            return {"text"}
+        case inspect.IntType() | inspect.FloatType():
+            return {"integer", "floating"}
+        case inspect.BoolType():
+            return {"boolean"}
+        case inspect.DateTimeType():
+            return {"text", "timestamp"}
+        case inspect.ListType():
+            return {"list"}
+    return set()
+
+
+def _weighed(batch: Any) -> _Batch:
+    """A batch with how many values each row has, found out without making objects of them."""
+    import pyarrow.compute as pc
+
+    types, rows = _pyarrow().types, batch.num_rows
+    weight = np.full(rows, max(1, batch.num_columns), np.int64)
+    oversized = np.full(rows, -1, np.int16)
+    for number, column in enumerate(batch.columns):
+        if types.is_list(column.type) or types.is_large_list(column.type):
+            size, most = pc.list_value_length(column), MOST_VALUES
+        elif types.is_dictionary(column.type):
+            size, most = pc.take(pc.binary_length(column.dictionary), column.indices), MAX_SHARED_BYTES
+        else:
+            continue
+        sizes = pc.fill_null(size, 0).to_numpy(zero_copy_only=False)
+        oversized[(sizes > most) & (oversized < 0)] = number
+        if most == MOST_VALUES:
+            weight += sizes
+            oversized[(weight > MAX_ROW_VALUES) & (oversized < 0)] = number
+    weight[oversized >= 0] = 1
+    return _Batch(batch, weight, oversized)
 
 
 def _pyarrow() -> Any:

@@ -3,14 +3,13 @@
 import logging
 from collections.abc import Sequence
 
-import msgspec
 from msgspec import UNSET
 
 from coldstream.runtime.records import Interaction, ItemPut, ItemRemoved, Record, UserMerged, UserPut
 from coldstream.runtime.snapshots import NOT_NOW
 from coldstream.runtime.writing.checks import Refused
 from coldstream.service.handlers.answers import availability, lag, last, seconds, write
-from coldstream.service.handlers.arrow_stream import RowShape
+from coldstream.service.handlers.arrow_stream import row_shape
 from coldstream.service.handlers.line_stream import LineKind
 from coldstream.service.messages import core as messages
 from coldstream.service.messages import health as health_messages
@@ -65,13 +64,11 @@ def _item_put(item: str, given: messages.ItemBody | messages.NewItem) -> ItemPut
     return ItemPut(item, given.attributes, first, end, given.hidden)
 
 
-def _shape(message: type[msgspec.Struct], name: str | None, rest: str) -> RowShape:
-    return RowShape(name, frozenset(message.__struct_fields__), rest)
-
-
-EVENT_LINE = LineKind(messages.NewEvent, _interaction, _shape(messages.NewEvent, None, "context"))
-ITEM_LINE = LineKind(messages.NewItem, lambda item: _item_put(item.id, item), _shape(messages.NewItem, "item", "attributes"))
-USER_LINE = LineKind(messages.NewUser, _user_put, _shape(messages.NewUser, "user", "attributes"))
+EVENT_LINE = LineKind(messages.NewEvent, _interaction, row_shape(messages.NewEvent, None, "context"))
+ITEM_LINE = LineKind(
+    messages.NewItem, lambda item: _item_put(item.id, item), row_shape(messages.NewItem, "item", "attributes")
+)
+USER_LINE = LineKind(messages.NewUser, _user_put, row_shape(messages.NewUser, "user", "attributes"))
 
 
 async def put_user(service: Service, given: messages.Attributes, name: str) -> messages.Written:

@@ -16,6 +16,7 @@ from coldstream.errors import shown
 from coldstream.lists.explanation import MOST_TERMS, Addends, explained
 from coldstream.lists.rules import Boost, Rules
 from coldstream.recommender import Recommendation
+from coldstream.runtime.turns import in_slices
 from coldstream.scoring.requests import EncodedRequest
 from coldstream.service.handlers.answers import refused, seconds
 from coldstream.service.messages import core as messages
@@ -45,6 +46,8 @@ async def recommend(service: Service, request: RecommendRequest, _: str) -> Reco
     before = () if request.next_of is None else await service.impressions.items(request.next_of)
     deny = [*(request.deny or ()), *before] if before else request.deny
     rules = None if request.rules is None else _rules(request.rules, request.n)
+    if rules is not None:
+        await in_slices(recommender.serving.look_up_in_steps(rules))
 
     def encode() -> EncodedRequest:
         return recommender.serving.encode_request(

@@ -22,8 +22,9 @@ from coldstream.service.http.forwarding import ELSEWHERE, HOP, PASSED_BACK, Forw
 from coldstream.service.http.gate import Gate
 from coldstream.service.http.problems import CONTENT_TYPE, Problem, problem_of, undecodable, unqueryable
 from coldstream.service.http.routes import Route
-from coldstream.service.messages.core import Events, Nothing
+from coldstream.service.messages.core import MOST_RECORDS, Events, Nothing
 from coldstream.service.service import Service
+from coldstream.service.streamed_body import progress_of
 
 log = logging.getLogger("coldstream.access")
 
@@ -44,6 +45,9 @@ AFTER = b"coldstream-after"
 _MOST_PAIRS = 16
 """In a query: no call has half as many parameters."""
 
+MAX_OBJECTS, MAX_LINE_OBJECTS = 25_000, 10_000
+"""Braces that open in a body, which is decoded in one go: a microsecond or four each. A thousand records have 2,000."""
+
 _encode = msgspec.json.Encoder().encode
 
 
@@ -61,6 +65,7 @@ class Endpoint:
         self._metrics = service.metrics.of(route.method, route.path)
         self._kind = _TEXT if route.gives is bytes else _JSON
         self._most = service.settings.body_bytes
+        self._max_objects = MAX_OBJECTS if route.line is None else MAX_LINE_OBJECTS
         self._logged = service.settings.access_log
         self._passes_on = route.writes and service.forwarder is not None
 
@@ -101,7 +106,7 @@ class Endpoint:
         if self._route.line is not None and _kind(headers) in (*LINES, ARROW):
             _refuse_encoding(headers)
             asked = Asked(scope["raw_path"].partition(b"?")[0], headers)
-            stream = LineStream(self._service, self._route.line, self._most, asked)
+            stream = LineStream(self._service, self._route.line, self._most, asked, progress_of(scope))
             return await (stream.take_arrow(receive) if _kind(headers) == ARROW else stream.take(receive))
         if self._query is not None:
             given = _queried(self._query, scope["query_string"])
@@ -132,6 +137,10 @@ class Endpoint:
 
     def _decoded(self, body: bytes, headers: Mapping[bytes, bytes]) -> Any:
         assert self._decoder is not None
+        if (objects := body.count(b"{")) > self._max_objects:
+            remedy = "send less at once" if self._route.line is None else f"send {MOST_RECORDS} at once, or JSON-lines"
+            message = f"the body must not have more than {self._max_objects} objects, got {objects}; {remedy}"
+            raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message, "$")
         try:
             given = self._decoder.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -152,7 +161,7 @@ class Endpoint:
         if len(length) > 15 or int(length) > self._most:
             raise self._too_large()
         part = await receive()
-        body: bytes = part.get("body", b"")
+        body = bytearray(part.get("body", b""))
         while part.get("more_body", False):
             part = await receive()
             if part["type"] == "http.disconnect":
@@ -160,7 +169,7 @@ class Endpoint:
             body += part.get("body", b"")
             if len(body) > self._most:
                 raise self._too_large()
-        return body
+        return bytes(body)
 
     def _too_large(self) -> Problem:
         message = f"the body must not be longer than {self._most} bytes; send less at once"

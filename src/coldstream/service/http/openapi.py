@@ -22,6 +22,7 @@ _WHEN: dict[int, str] = {
     401: "No known key.",
     403: "The key has not the scope; or, without keys, a page of another origin asks.",
     404: "There is no such id.",
+    408: "The body was waited for too long; of JSON-lines, next_line is the line to go on with.",
     413: "The body is too long.",
     415: "The body is not application/json.",
     421: "Without keys, only this machine itself is answered.",
@@ -79,7 +80,8 @@ def _operation(route: Route, schema_of: dict[int, Any]) -> dict[str, Any]:
             arrow = "As application/vnd.apache.arrow.stream it may be an Arrow stream too."
             text = {
                 "type": "string",
-                "description": f"JSON-lines, as many as you like: an object a line, as in a list. {arrow}",
+                "description": f"JSON-lines, as many as you like: an object a line, as in a list. {arrow} "
+                "An answer that ends early has next_line, the line to go on with.",
             }
             kinds["application/x-ndjson"] = {"schema": text, "example": _in_lines(_example(route).given)}
         operation["requestBody"] = {"required": route.takes is not Nothing, "content": kinds}
@@ -119,6 +121,8 @@ def _statuses(route: Route) -> list[int]:
         statuses |= {401, 403, 421, 429}
     if route.takes is not None:
         statuses |= {400, 422} if route.method == "GET" else {400, 413, 415, 422}
+    if route.line is not None:
+        statuses.add(408)
     if named:
         statuses |= {400, 422}
     asks = ("/explain", "/recommend", "/features", "/features/nearest", "/users/{id}/merge")

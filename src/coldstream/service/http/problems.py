@@ -18,10 +18,13 @@ from coldstream.runtime.writing.write_queue import Overloaded
 from coldstream.runtime.writing.writer import Stopping
 from coldstream.service.http.remedies import over_http
 from coldstream.service.http.validation import NOTHING, refusal
+from coldstream.service.messages.core import RefusedLine
 
 CONTENT_TYPE = b"application/problem+json"
 RETRY_AFTER = 1
 """Seconds after which what goes over is worth another try."""
+MAX_SHOWN_COMMAS = 50_000
+"""Commas in a body of which a value is still shown: to find the value, all of the body is decoded once more."""
 _STORE_IS_DOWN = "the store does not take what is written now; send the same again later, events with an event_id"
 
 
@@ -38,6 +41,18 @@ class ProblemDocument(msgspec.Struct, frozen=True, omit_defaults=True):
     """Where in the request, as a path: `$[3].context.mood`."""
     type: str = "about:blank"
     """Always `about:blank`: the status says which kind of problem it is."""
+    taken: int | None = None
+    """Of JSON-lines or an Arrow stream that ended early: how many lines are new, logged and learned."""
+    duplicates: int | None = None
+    """Of a stream that ended early: how many events had an event_id that was learned before."""
+    refused: int | None = None
+    """Of a stream that ended early: how many lines were not taken."""
+    refusals: list[RefusedLine] | None = None
+    """Of a stream that ended early: a hundred of those at most, and why."""
+    next_line: int | None = None
+    """Of a stream that ended early: the line, from 1, to go on with; all before it are counted above."""
+    position: int | None = None
+    """Of a stream that ended early: where the log stands after the lines that were taken."""
 
 
 class Problem(Exception):
@@ -47,6 +62,13 @@ class Problem(Exception):
         super().__init__(detail)
         self.status, self.headers = int(status), headers or {}
         self.document = ProblemDocument(HTTPStatus(status).phrase, self.status, detail, field)
+
+    @classmethod
+    def of(cls, document: ProblemDocument, headers: dict[str, str]) -> "Problem":
+        """A problem whose document was composed elsewhere."""
+        problem = cls(document.status, document.detail, document.field, headers)
+        problem.document = document
+        return problem
 
 
 def problem_of(error: ColdstreamError, where: str = "$") -> Problem:
@@ -68,6 +90,8 @@ def undecodable(error: Exception, kind: Any, body: bytes) -> Problem:
     """The problem with a body that the decoder of a type refuses."""
     if not isinstance(error, msgspec.ValidationError):
         return Problem(HTTPStatus.BAD_REQUEST, f"the body must be JSON in UTF-8: {error}", "$")
+    if body.count(b",") > MAX_SHOWN_COMMAS:
+        return _refused(error, kind, NOTHING)
     try:
         document = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

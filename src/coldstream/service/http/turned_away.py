@@ -27,7 +27,7 @@ class Reason(Enum):
     )
     STOPPING = ("stopping", 503, "the service is stopping; send the same again when it is back")
     SLOW_HEADERS = ("slow headers", 408, "the headers of a request must not take so long; send them at once")
-    SLOW_BODY = ("slow body", 408, "the body of a request must not take so long; send it at once, or less of it")
+    SLOW_BODY = ("slow body", 408, "the body of a request must not be waited for so long; send it without such pauses")
     LONG_HEADERS = ("long headers", 431, "the path and the headers of a request are too long or too many; send less")
     FRAGMENT = ("fragment", 400, "a path must not hold #; write it as %23")
     UPGRADE = ("upgrade", 400, "no other protocol is spoken here; send the request without the header Upgrade")
@@ -40,17 +40,22 @@ class Reason(Enum):
         """Its name in the log and the metrics."""
         return str(self.value[0])
 
+    def problem(self) -> Problem:
+        """The problem that the client is told of, after which the connection ends."""
+        _, status, detail = self.value
+        again = {"Retry-After": str(RETRY_AFTER)} if status == HTTPStatus.SERVICE_UNAVAILABLE else {}
+        return Problem(status, detail, None, {"Connection": "close", **again})
+
     def response(self) -> bytes:
         """A whole response that says so, after which the connection ends."""
-        _, status, detail = self.value
-        body = msgspec.json.encode(Problem(status, detail).document)
+        problem = self.problem()
+        body = msgspec.json.encode(problem.document)
         lines = [
-            b"HTTP/1.1 %d %s" % (status, HTTPStatus(status).phrase.encode()),
+            b"HTTP/1.1 %d %s" % (problem.status, HTTPStatus(problem.status).phrase.encode()),
             b"content-type: " + CONTENT_TYPE,
             b"content-length: %d" % len(body),
             b"cache-control: no-store",
-            b"connection: close",
-            *([b"retry-after: %d" % RETRY_AFTER] if status == HTTPStatus.SERVICE_UNAVAILABLE else []),
+            *(b"%b: %b" % (name.lower().encode(), value.encode()) for name, value in problem.headers.items()),
         ]
         return b"\r\n".join(lines) + b"\r\n\r\n" + body
 

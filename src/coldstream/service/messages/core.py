@@ -227,7 +227,7 @@ class LinesTaken(Struct, frozen=True):
     refused: int
     """How many were not taken."""
     refusals: list[RefusedLine]
-    """The first thousand of those, and why."""
+    """A hundred of those at most, and why; others are only counted."""
     position: int
     """Where the log stands after the last of them."""
 
