@@ -121,24 +121,26 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert [link for link in local if not (page.parent / link).exists()] == []
 
 
-RECORDS = sorted(DECISIONS.glob("0*.md"))
+def test_the_index_of_decisions_has_every_page_once_and_no_other() -> None:
+    index = (DECISIONS / "README.md").read_text(encoding="utf-8")
+    indexed = re.findall(r"^\| \[[^\]]+\]\(([^)]+)\) \| .+ \|$", index, re.MULTILINE)
+    assert sorted(indexed) == sorted(page.name for page in DECISIONS.glob("*.md") if page.name != "README.md")
 
 
-def test_every_decision_is_indexed_with_whether_it_holds() -> None:
-    index = (DECISIONS / "README.md").read_text(encoding="utf-8").splitlines()
-    rows = [re.match(r"\| (\d+) \| \[(.+?)\]\((\S+?)\) \| (.+) \|$", line) for line in index]
-    indexed = [row.groups() for row in rows if row]
-    assert [name for _, _, name, _ in indexed] == [record.name for record in RECORDS], "a decision has no line in the index"
-    for number, title, name, holds in indexed:
-        first, _, *rest = (DECISIONS / name).read_text(encoding="utf-8").splitlines()
-        assert name.startswith(f"{int(number):04}-")
-        assert first.startswith(f"# {number}. {title}")
-        superseded, in_part = rest[0].startswith("*Superseded by"), rest[0].startswith("*In part superseded by")
-        assert (holds == "yes", holds.startswith("in part"), holds.startswith("superseded")) == (
-            not superseded and not in_part,
-            in_part,
-            superseded,
-        ), f"{name} and the index do not agree on whether it holds"
+def headings(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub and the site make them."""
+    titles = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_links_to_decisions_lead_to_their_headings() -> None:
+    lost = []
+    for page in DOCS.rglob("*.md"):
+        for target, anchor in re.findall(r"\]\(([^)#\s]*)#([^)]+)\)", page.read_text(encoding="utf-8")):
+            path = (page.parent / target).resolve() if target else page
+            if (DECISIONS in path.parents or DECISIONS in page.parents) and anchor not in headings(path):
+                lost.append(f"{page.name}: {target}#{anchor}")
+    assert lost == []
 
 
 # Hyperparameters

@@ -69,7 +69,7 @@ def test_the_papers_lambda_adapts_in_the_stream_only() -> None:
     assert (state.lambda_V == 16).all()
     recommender.learn(Event("u1", "i1"))
     recommender.learn(Event("u1", "i1"))
-    assert 0 < abs(state.lambda_w[0] - 8) < 1e-3  # it has a long way to go: see docs/decisions on λ's inertia
+    assert 0 < abs(state.lambda_w[0] - 8) < 1e-3  # it has a long way to go: see docs/decisions/model.md on λ's inertia
 
 
 CROSS_FEATURES = (Follows(), Together(length=3), Again())

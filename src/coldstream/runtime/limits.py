@@ -12,7 +12,7 @@ class WriterLimits:
     evaluation_share: float = 0.25
     """The share of the time that may go into ranking before learning."""
     merge_events: int = 500
-    """Events after which learners merge, where there are several: docs/decisions/0060-merging.md."""
+    """Events after which learners merge, where there are several: docs/decisions/several-learners.md."""
     merge_seconds: float = 1.0
     """How long they go without it once there was an event."""
     snapshot_lines: int = 100_000

@@ -1,7 +1,7 @@
 """Memory tuning of a process: huge pages, memory populated ahead of learning, and pauses of Python's garbage collector.
 
 Nothing that is learned depends on it. It is one module with one switch, `ENABLED`, so that a benchmark can run the same
-service with and without it: decision 46 has the figures.
+service with and without it: docs/decisions/memory-and-pauses.md has the figures.
 
 - A fork copies the page table, so a snapshot holds up requests for as long as there are pages. NumPy asks for huge pages
   for large arrays. Python's allocator does not, so a thread collapses its memory into huge pages after the start and after

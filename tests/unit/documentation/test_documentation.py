@@ -64,8 +64,8 @@ def test_every_page_of_the_navigation_is_there() -> None:
     for page in named:
         place = ROOT / own[page] if page in own else ROOT / "docs" / page
         assert place.exists() or page in reference.PAGES, page
-    guides = {f"guides/{path.name}" for path in (ROOT / "docs" / "guides").glob("*.md")}
-    assert guides <= set(named), f"not in the navigation: {guides - set(named)}"
+    pages = {f"{folder}/{path.name}" for folder in ("guides", "decisions") for path in (ROOT / "docs" / folder).glob("*.md")}
+    assert pages <= set(named), f"not in the navigation: {pages - set(named)}"
 
 
 def test_the_citation_has_the_version_of_the_package() -> None:
