@@ -57,7 +57,9 @@ class ServiceClient:
         done: Any = {"taken": 0, "duplicates": 0, "refused": 0, "refusals": []}
         before = 0
         while True:
-            status, answer = self._answer("POST", path, body, goes_on=True)
+            status, answer = self.answer("POST", path, body)
+            if status == 200 and before == 0:
+                return status, answer
             if status == 200 or _next_line(answer) is not None:
                 counts = {name: done[name] + answer.get(name, 0) for name in ("taken", "duplicates", "refused")}
                 told = [{**one, "line": one["line"] + before} for one in answer.get("refusals", ())]
@@ -68,11 +70,7 @@ class ServiceClient:
             body, before = b"\n".join(body.split(b"\n")[line - 1 :]), before + line - 1
 
     def answer(self, method: str, path: str, body: bytes) -> tuple[int, Any]:
-        """The status and the answer to a request, as soon as the service gives one."""
-        return self._answer(method, path, body)
-
-    def _answer(self, method: str, path: str, body: bytes, goes_on: bool = False) -> tuple[int, Any]:
-        """The answer to a request; with `goes_on`, also one that ended early and took some of the body."""
+        """The status and the answer to a request, as soon as the service gives one, or has taken some of its lines."""
         began, trouble = time.monotonic(), ""
         while not trouble or time.monotonic() < began + self._patience:
             try:
@@ -87,7 +85,7 @@ class ServiceClient:
             else:
                 self._met = True
                 answer = _decoded(text)
-                if status not in (429, 503) or (goes_on and _next_line(answer) is not None):
+                if status not in (429, 503) or _next_line(answer) is not None:
                     return status, answer
                 problem = f"takes nothing (status {status})"
             if not trouble:

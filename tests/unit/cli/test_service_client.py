@@ -20,11 +20,11 @@ def test_an_answer_that_ends_early_is_gone_on_with(monkeypatch: pytest.MonkeyPat
     last = {"lines": 2, "taken": 1, "duplicates": 0, "refused": 1, "refusals": [{"line": 2, "detail": "b"}], "position": 9}
     answers, sent = [(503, first), (408, second), (200, last)], list[bytes]()
 
-    def answer(_: Any, __: str, ___: str, body: bytes, goes_on: bool = False) -> tuple[int, Any]:
+    def answer(_: Any, __: str, ___: str, body: bytes) -> tuple[int, Any]:
         sent.append(body)
         return answers.pop(0)
 
-    monkeypatch.setattr(ServiceClient, "_answer", answer)
+    monkeypatch.setattr(ServiceClient, "answer", answer)
     status, answered = ServiceClient("http://127.0.0.1:1", None).send("/events", b"1\n2\n3\n4\n5\n")
     assert sent == [b"1\n2\n3\n4\n5\n", b"3\n4\n5\n", b"4\n5\n"]
     assert (status, answered["taken"], answered["duplicates"], answered["refused"]) == (200, 2, 1, 2)
@@ -34,5 +34,5 @@ def test_an_answer_that_ends_early_is_gone_on_with(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(("status", "line"), [(503, 1), (413, 3)])
 def test_what_does_not_pass_is_told(monkeypatch: pytest.MonkeyPatch, status: int, line: int) -> None:
     problem = {"status": status, "detail": "no", "taken": line - 1, "next_line": line}
-    monkeypatch.setattr(ServiceClient, "_answer", lambda *_, **__: (status, problem))
+    monkeypatch.setattr(ServiceClient, "answer", lambda *_, **__: (status, problem))
     assert ServiceClient("http://127.0.0.1:1", None).send("/events", b"1\n2\n3\n") == (status, problem)
