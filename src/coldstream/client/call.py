@@ -7,6 +7,7 @@ from urllib.parse import quote
 import msgspec
 
 from coldstream.client.errors import ServiceError, ServiceUnavailable
+from coldstream.service.messages.core import LinesTaken, RefusedLine
 from coldstream.service.source_ids import SOURCE_HEADER
 
 Answer = TypeVar("Answer")
@@ -60,6 +61,8 @@ class Call(msgspec.Struct, Generic[Answer], frozen=True, kw_only=True):
 
     def answer(self, reply: Reply) -> Answer:
         """Decode a reply; raise `ServiceError` if it is a refusal, or not of this service."""
+        if (part := self.part(reply)) is not None:
+            return part  # type: ignore[return-value]
         if reply.status != 200:
             raise ServiceError(reply.status, *_problem(reply))
         if self.gives is bytes:
@@ -70,9 +73,33 @@ class Call(msgspec.Struct, Generic[Answer], frozen=True, kw_only=True):
             detail = f"{self.method} {self.path}: the answer cannot be read ({error}); is the url that of a service?"
             raise ServiceError(reply.status, detail) from error
 
+    def part(self, reply: Reply) -> LinesTaken | None:
+        """Return what became of the first lines, where the answer ended early for a reason that passes."""
+        if self.kind != LINES or reply.status not in (408, 503):
+            return None
+        try:
+            early = msgspec.json.decode(reply.body, type=_EndedEarly)
+        except (msgspec.DecodeError, UnicodeDecodeError):  # a proxy's page
+            return None
+        if early.next_line == 1:
+            return None
+        counts = (early.taken, early.duplicates, early.refused)
+        return LinesTaken(early.next_line - 1, *counts, early.refusals, early.position or 0)
+
     def unavailable(self, reply: Reply) -> ServiceUnavailable:
         """The error for a status that calls for another attempt."""
         return ServiceUnavailable(f"{self.method} {self.path}: {reply.status}: {_problem(reply)[0]}", reply.status)
+
+
+class _EndedEarly(msgspec.Struct, frozen=True):
+    """What a problem document says of the lines before the one that was not taken any more."""
+
+    next_line: int
+    taken: int
+    duplicates: int
+    refused: int
+    refusals: list[RefusedLine]
+    position: int | None = None
 
 
 Steps: TypeAlias = Generator[Call[Any] | float, Any, Answer]

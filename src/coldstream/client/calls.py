@@ -331,11 +331,13 @@ class Calls(Generic[Http]):
         lines = taken = duplicates = refused = 0
         refusals: list[m.RefusedLine] = []
         for piece in _pieces(records, MOST_LINES):
-            body = b"\n".join(map(_encode, piece))
-            one = yield from self._send(_post(path, m.LinesTaken, body, kind=LINES, writes=True))
-            refusals += [msgspec.structs.replace(refusal, line=lines + refusal.line) for refusal in one.refusals]
-            lines, taken = lines + one.lines, taken + one.taken
-            duplicates, refused = duplicates + one.duplicates, refused + one.refused
+            rest = [_encode(record) for record in piece]
+            while rest:  # an answer that ends early says how many lines it is about
+                one = yield from self._send(_post(path, m.LinesTaken, b"\n".join(rest), kind=LINES, writes=True))
+                refusals += [msgspec.structs.replace(refusal, line=lines + refusal.line) for refusal in one.refusals]
+                lines, taken = lines + one.lines, taken + one.taken
+                duplicates, refused = duplicates + one.duplicates, refused + one.refused
+                rest = rest[one.lines :]
         return m.LinesTaken(lines, taken, duplicates, refused, refusals, self.position)
 
     def _remove(self, call: Call[Answer], missing: Answer | None) -> Steps[Answer]:
@@ -449,7 +451,7 @@ class Calls(Generic[Http]):
             asked, may_repeat = None, True
             try:
                 reply: Reply = yield call
-                if reply.status not in TRANSIENT:
+                if reply.status not in TRANSIENT or call.part(reply) is not None:
                     break
                 trouble, asked = call.unavailable(reply), reply.retry_after
             except httpx.TransportError as error:
