@@ -36,6 +36,8 @@ class Elsewhere(NamedTuple):
     event: Event
     recent: Sequence[int]
     """The slots of the user's last items, the latest at the end; −1 − n is that of the item of event n of the batch."""
+    counted: bool
+    """Whether the event counts in trends, neighbours and choices."""
 
 
 def learn_one(shared: SharedModel, users: UserStates, event: Event, clock: Clock) -> Clock:
@@ -45,7 +47,8 @@ def learn_one(shared: SharedModel, users: UserStates, event: Event, clock: Clock
     kept = users.kept(state)
     x, slot = shared.admit_event(event, kept, [] if kept is not None else users.features(event.user), clock)
     passed_over = shared.passed_over(event, effect)
-    if not shared.learn(x, slot, users.history(state), effect, passed_over, clock.moment(event.time), clock):
+    history, (weight, counted) = users.history(state), users.teaches(state, slot, effect)
+    if not shared.learn(x, slot, history, weight, counted, passed_over, clock.moment(event.time), clock):
         shared.rollback(transaction, clock)
         raise Diverged(_divergence(shared, event.user, event.item))
     users.remember(event, slot, effect)
@@ -61,7 +64,8 @@ def observe_one(shared: SharedModel, users: UserStates, event: Event, clock: Clo
     """Count and remember an event at its clock, without learning from it; the clock after it."""
     effect, state = shared.effect_of(event), users.of(event.user)
     columns, _, slot = shared.admit_columns(event, users.features(event.user), clock)
-    shared.catalogue.count(slot, users.recent_slots(state), bool(effect.trends), clock.events)
+    _, counted = users.teaches(state, slot, effect)
+    shared.catalogue.count(slot, users.recent_slots(state), counted, clock.events)
     users.remember(event, slot, effect)
     after = clock.after(event.time)
     _note_use(shared, users, event, columns, slot, after)
@@ -115,7 +119,7 @@ def learn_own(
             recent = line.recent
             if recent and min(recent) < 0:
                 recent = [slot if slot >= 0 else slots[-1 - slot] for slot in recent]
-            slots.append(pending.count(line.event, position, recent))
+            slots.append(pending.count(line.event, position, recent, line.counted))
         else:
             slots.append(pending.add(line, position).number)
             shared.encoder.vocabulary.commit()
@@ -178,7 +182,8 @@ class _Pending:
         self._slots: list[int] = []
         self._positions: list[int] = []
         self._times: list[float] = []
-        self._effects: list[Feedback] = []
+        self._weights: list[float] = []
+        self._counted: list[bool] = []
         self._recent: list[Sequence[int]] = []
         self._learned: list[bool] = []
         self._passed_over: list[list[int]] = []
@@ -204,7 +209,11 @@ class _Pending:
         if learned:
             self._columns += columns
             self._values += values
-        self._append(len(columns) if learned else 0, slot, clock, event.time, effect, users.recent_items(state), learned)
+        self._append(len(columns) if learned else 0, slot, clock, event.time, users.recent_items(state))
+        weight, counted = users.teaches(state, slot, effect)
+        self._weights.append(weight)
+        self._counted.append(counted)
+        self._learned.append(learned)
         self._passed_over.append(shared.passed_over(event, effect) if learned else [])
         if learned:
             self._note_seen(event.user, state, slot, effect)
@@ -232,13 +241,16 @@ class _Pending:
         if effect.had:
             since.append(slot)
 
-    def count(self, event: Event, position: int, recent: Sequence[int]) -> int:
-        """One more of a user who is not known here, after these items: it is counted. The slot of its item."""
-        shared, effect = self._shared, self._shared.effect_of(event)
+    def count(self, event: Event, position: int, recent: Sequence[int], counted: bool) -> int:
+        """Count an event of a user who is not known here, after these items; return the slot of its item."""
+        shared = self._shared
         comes, clock = self._begin(event, position)
         new = comes or event.context
         slot = shared.admit_item(event, clock) if new else shared.catalogue.slot(event.item)
-        self._append(0, slot, clock, event.time, effect, recent, False)
+        self._append(0, slot, clock, event.time, recent)
+        self._weights.append(0.0)
+        self._counted.append(counted)
+        self._learned.append(False)
         self._passed_over.append([])
         self._seen_by.append(NOBODY)
         self.clock = clock.after(event.time)
@@ -256,23 +268,12 @@ class _Pending:
             self.learn()
         return comes, self.clock.at(position)
 
-    def _append(
-        self,
-        length: int,
-        slot: int,
-        clock: Clock,
-        time: float | None,
-        effect: Feedback,
-        recent: Sequence[int],
-        learned: bool,
-    ) -> None:
+    def _append(self, length: int, slot: int, clock: Clock, time: float | None, recent: Sequence[int]) -> None:
         self._lengths.append(length)
         self._slots.append(slot)
         self._positions.append(clock.position)
         self._times.append(clock.moment(time))
-        self._effects.append(effect)
         self._recent.append(recent)
-        self._learned.append(learned)
 
     def _has_forgotten(self, user: str) -> bool:
         """Whether a user may have forgotten some of the items that were seen before the events that wait."""
@@ -295,7 +296,7 @@ class _Pending:
                     raise Diverged(_divergence(self._shared, user, item))
                 # It happened all the same.
                 recent = np.array(self._recent[done], np.int32)
-                self._shared.catalogue.count(self._slots[done], recent, bool(self._effects[done].trends), clock + done)
+                self._shared.catalogue.count(self._slots[done], recent, self._counted[done], clock + done)
                 done += 1
         self._empty()
 
@@ -314,8 +315,8 @@ class _Pending:
             np.array(self._slots, np.int32),
             np.array(self._positions, np.int64),
             np.array(self._times, np.float64),
-            np.array([effect.weight for effect in self._effects], np.float64),
-            np.array([effect.trends for effect in self._effects], np.uint8),
+            np.array(self._weights, np.float64),
+            np.array(self._counted, np.uint8),
             np.array(list(accumulate(map(len, self._recent), initial=0)), np.int64),
             np.array(list(chain.from_iterable(self._recent)), np.int32),
             np.array(starts, np.int64),

@@ -385,7 +385,8 @@ class SharedModel:
         x: Sparse,
         slot: int,
         history: UserHistory,
-        effect: Feedback,
+        weight: float,
+        counted: bool,
         passed_over: Sequence[int],
         time: float,
         clock: Clock,
@@ -398,7 +399,7 @@ class SharedModel:
         if passed_over:
             drawn = drawn._replace(passed_over=np.array(passed_over, np.int32))
         own = (parameters.rows, parameters.optimizer, self.machine.rule, items, drawn, x, slot, history)
-        learned: bool = _learn_event(*own, effect.weight, bool(effect.trends), clock.events)
+        learned: bool = _learn_event(*own, weight, counted, clock.events)
         if learned:
             parameters.note_last_update()
             self.catalogue.journal.note([slot])
