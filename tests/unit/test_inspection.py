@@ -87,7 +87,7 @@ def test_what_has_changed_most_comes_first_and_newcomers_are_not_compared() -> N
     recommender = learned()
     before = recommender.inspection.changes()
     assert recommender.inspection.changed(before, 5) == []
-    recommender.learn(Event("u1", "i1", 0.0))
+    recommender.learn(Event("u1", "another", 0.0))
     recommender.learn(Event("newcomer", "i2", 0.0))
     changed = recommender.inspection.changed(before, 1000)
     assert [one.change for one in changed] == sorted((one.change for one in changed), reverse=True)

@@ -98,8 +98,8 @@ def test_how_alike_items_are_is_what_the_definition_says(shop: Recommender, item
 
 def test_trending_is_how_often_lately() -> None:
     recommender = Recommender(Schema(), factors=2, negatives=2, trends=(4.0, 1000.0))
-    for item in ["old"] * 30 + ["now"] * 8 + ["also"] * 2:
-        recommender.learn(Event("ann", item))
+    for n, item in enumerate(["old"] * 30 + ["now"] * 8 + ["also"] * 2):
+        recommender.learn(Event(f"u{n}", item))
     recommender.put_item("never")
     assert [one.item for one in recommender.trending(half_life=4)] == ["now", "also", "old"]
     assert [one.item for one in recommender.trending(half_life=900)] == ["old", "now", "also"]
@@ -111,8 +111,8 @@ def test_trending_is_how_often_lately() -> None:
 
 def test_a_trend_counts_what_was_forgotten_by_half() -> None:
     recommender = Recommender(Schema(), factors=2, negatives=2, trends=(10.0,))
-    for item in ["a"] * 5 + ["b"] * 10:
-        recommender.learn(Event("ann", item))
+    for n, item in enumerate(["a"] * 5 + ["b"] * 10):
+        recommender.learn(Event(f"u{n}", item))
     counts = {one.item: one.score for one in recommender.trending()}
     # The clock stands at the event to come: what was chosen n events ago has faded by n.
     wanted = {"a": sum(2 ** (-n / 10) for n in range(11, 16)), "b": sum(2 ** (-n / 10) for n in range(1, 11))}
@@ -247,9 +247,12 @@ def test_diversity_makes_a_list_more_different_and_worse(shop: Recommender) -> N
 def test_diversity_is_the_trade_off_that_the_definition_says(shop: Recommender, diversity: float, most: int | None) -> None:
     """Maximal marginal relevance, one by one, of all that may be recommended: there are fewer than a hundred."""
     ranking = shop.recommend("u3", 100)
-    shared, vectors = shop.engine.shared, item_vectors(shop.engine.shared).astype(np.float64)
-    position = shared.catalogue.items.position
-    own = {one.item: vectors[position[shared.catalogue.slot(one.item)]] for one in ranking}
+    theta, catalogue = shop._shared.machine.parameters.theta, shop._shared.catalogue
+    own = {}
+    for one in ranking:
+        position = catalogue.items.position[catalogue.slot(one.item)]
+        features = [(catalogue.items.rows.id_column[position], 1.0), *catalogue.shared_features(position)]
+        own[one.item] = sum(value * theta.V[column].astype(np.float64) for column, value in features)
     lowest, highest = ranking[-1].score, ranking[0].score
     left, taken, brands = list(ranking), list[str](), Counter[str]()
     while len(taken) < 6:

@@ -312,7 +312,7 @@ def test_repeats_count_once_in_a_window() -> None:
     pairs = dict(
         zip(zip(np.repeat(range(3), rows["partners"]), rows["partner"], strict=True), rows["together"], strict=True)
     )
-    assert pairs == {(1, 1): 2, (1, 2): 1, (2, 1): 1}
+    assert pairs == {(1, 1): 1, (1, 2): 1, (2, 1): 1}, "the second choice in a row counts, and the third does not"
 
 
 def test_a_snapshot_with_neighbours_that_are_not_mutual_is_refused() -> None:

@@ -28,10 +28,13 @@ def parts(
     note: Any,
     attributes: dict[str, Any],
     as_of: int = 0,
+    tried: dict[int, int] | None = None,
 ) -> UserParts:
     often = chosen if isinstance(chosen, dict) else dict.fromkeys(chosen, 1)
+    tried = tried or {}
     counted = (np.array(list(own), np.int32) for own in (often, often.values()))
-    return UserParts(recent, time, note, attributes, *counted, as_of)
+    counted_tries = (np.array(list(own), np.int32) for own in (tried, tried.values()))
+    return UserParts(recent, time, note, attributes, *counted, as_of, *counted_tries)
 
 
 @given(
@@ -41,15 +44,24 @@ def parts(
     notes,
     st.dictionaries(texts, values, max_size=4),
     st.integers(0, 2**63 - 1),
+    st.dictionaries(slots, st.integers(1, 9), max_size=100),
 )
 def test_packing_and_unpacking_is_the_identity(
-    chosen: dict[int, int], recent: list[int], time: float | None, note: Any, attributes: dict[str, Any], as_of: int
+    chosen: dict[int, int],
+    recent: list[int],
+    time: float | None,
+    note: Any,
+    attributes: dict[str, Any],
+    as_of: int,
+    tried: dict[int, int],
 ) -> None:
-    found = unpacked(packed(parts(chosen, recent, time, note, attributes, as_of)))
+    found = unpacked(packed(parts(chosen, recent, time, note, attributes, as_of, tried)))
+    assert (found.tried.tolist(), found.tried_times.tolist()) == (list(tried), list(tried.values()))
     assert (found.slots.tolist(), found.times.tolist()) == (list(chosen), list(chosen.values())), "in the same order"
     assert (found.recent, found.time, found.last_item, found.as_of) == (recent, time, note, as_of)
     assert repr(found.attributes) == repr(attributes), "in the same order, and a number stays of its type"
-    assert all(own.flags.writeable for own in (found.slots, found.times)), "kernels are compiled for arrays that may change"
+    arrays = (found.slots, found.times, found.tried, found.tried_times)
+    assert all(own.flags.writeable for own in arrays), "kernels are compiled for arrays that may change"
 
 
 def test_nothing_is_known_of_whoever_has_no_past() -> None:
@@ -63,6 +75,8 @@ def test_nothing_is_known_of_whoever_has_no_past() -> None:
         ([parts([9], [], None, (), {})], "beyond 0 to 8"),
         ([parts([], [9], None, (), {})], "beyond 0 to 8"),
         ([parts([8], [-1], None, (), {})], "beyond 0 to 8"),
+        ([parts([], [], None, (), {}, tried={9: 1})], "beyond 0 to 8"),
+        ([parts([], [], None, (), {}, tried={8: 0})], "beyond 1 to"),
         ([parts([1], [], math.inf, (), {})], "not as long"),
         ([parts([1], [], None, (), {}, 6)], "of the future"),
         ([parts([1], [], None, (), {}, -1)], "of the future"),
@@ -70,8 +84,8 @@ def test_nothing_is_known_of_whoever_has_no_past() -> None:
     ],
 )
 def test_a_user_who_does_not_fit_is_refused(users: list[UserParts], why: str) -> None:
-    sound = [packed(parts({8: 2, 0: 1}, [0, 8], 3.5, ((1, "a", 1.0),), {"a": "b"}, 5))] * 3
-    assert check_all(*joined(sound), 9, 5, 2, dict) == (3 * 2, 3 * attributes_cost({"a": "b"}))
+    sound = [packed(parts({8: 2, 0: 1}, [0, 8], 3.5, ((1, "a", 1.0),), {"a": "b"}, 5, {8: 3}))] * 3
+    assert check_all(*joined(sound), 9, 5, 2, dict) == (3 * 3, 3 * attributes_cost({"a": "b"}))
     with pytest.raises(ValueError, match=why):
         check_all(*joined([*sound, *map(packed, users), *sound]), 9, 5, 2, dict)
 

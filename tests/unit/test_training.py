@@ -67,8 +67,8 @@ def test_the_papers_lambda_adapts_in_the_stream_only() -> None:
     state = recommender.engine.shared.machine.parameters.optimizer
     assert state.lambda_w[0] == 8
     assert (state.lambda_V == 16).all()
-    recommender.learn(Event("u1", "i1"))
-    recommender.learn(Event("u1", "i1"))
+    recommender.learn(Event("new", "i1"))
+    recommender.learn(Event("new", "i2"))
     assert 0 < abs(state.lambda_w[0] - 8) < 1e-3  # it has a long way to go: see docs/decisions/model.md on λ's inertia
 
 

@@ -22,6 +22,9 @@ from coldstream.errors import InvalidInput, shown
 from coldstream.events.clock import Clock
 from coldstream.events.event import Event
 from coldstream.model.keyed_random import fill_normal, keys_of
+from coldstream.ragged import joined_texts, texts
+from coldstream.shared_model import SharedModel
+from coldstream.user_states import MOST_TRIED, Seen, UserStates
 from coldstream.support.arrays import Flags, Integers, grown
 from coldstream.support.compiled import unchecked_entry
 from coldstream.support.ragged import joined_texts, texts
@@ -102,27 +105,34 @@ class Exchange:
 
     # Before a batch is learned
 
-    def preceding(self, events: Sequence[Event], owners: Sequence[int]) -> list[list[int]]:
-        """The last items of the users of this learner before each of their events, as `Elsewhere` has them, in order.
+    def preceding(self, events: Sequence[Event], owners: Sequence[int]) -> list[tuple[list[int], bool]]:
+        """Return the last items of this learner's users before each of their events, and whether each event counts.
 
-        `owners` has whose users' the events are. It only reads: what a batch does to its users' pasts is known before it is
-        learned.
+        Both are as `Elsewhere` has them, in the order of the events. `owners` has the learner of each event. It only reads:
+        what a batch does to its users' pasts is known before it is learned.
         """
         shared, users = self._shared, self._users
         window, find = shared.encoder.history.window, shared.catalogue.find
-        first, since, found = dict[str, int](), dict[str, list[int]](), list[list[int]]()
+        first, since, found = dict[str, int](), dict[str, tuple[list[int], Seen, Seen]](), list[tuple[list[int], bool]]()
         for number, (event, whose) in enumerate(zip(events, owners, strict=True)):
             chosen = find(event.item)
             if chosen is None:
                 chosen = first.setdefault(event.item, -1 - number)
             if whose != self.learner:
                 continue
-            past = since.get(event.user)
-            if past is None:
-                past = since[event.user] = list(users.past(users.of(event.user))[0].items)
-            found.append(list(dict.fromkeys(reversed(past[-window:])))[::-1] if window else [])
-            if shared.effect_of(event).history:
+            if event.user not in since:
+                state = users.of(event.user)
+                recent, had = users.past(state)
+                since[event.user] = (list(recent.items), had.own_copy(), users.tried(state).own_copy())
+            (past, seen, tried), effect = since[event.user], shared.effect_of(event)
+            last = list(dict.fromkeys(reversed(past[-window:])))[::-1] if window else []
+            found.append((last, bool(effect.trends) and (seen if effect.had else tried).counts(chosen)))
+            if effect.history:
                 past.append(chosen)
+            if effect.had:
+                seen.add(chosen, shared.bounds.seen)
+            elif effect.trends:
+                tried.add(chosen, MOST_TRIED)
         return found
 
     # What was learned

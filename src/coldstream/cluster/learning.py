@@ -18,6 +18,8 @@ class Elsewhere(NamedTuple):
     event: Event
     recent: Sequence[int]
     """The slots of the user's last items, the latest at the end; −1 − n is that of the item of event n of the batch."""
+    counted: bool
+    """Whether the event counts in trends, neighbours and choices."""
 
 
 def replay_own(engine: Engine, lines: Sequence[tuple[int, Event | Elsewhere]], slots: list[int]) -> None:
@@ -46,7 +48,7 @@ def learn_own(
             recent = line.recent
             if recent and min(recent) < 0:
                 recent = [slot if slot >= 0 else slots[-1 - slot] for slot in recent]
-            slots.append(pending.count(line.event, position, recent))
+            slots.append(pending.count(line.event, position, recent, line.counted))
         else:
             slots.append(pending.add(line, position).number)
             shared.encoder.vocabulary.commit()
@@ -57,13 +59,16 @@ def learn_own(
 class _PartPending(Pending):
     """Pending events, some of which are only counted."""
 
-    def count(self, event: Event, position: int, recent: Sequence[int]) -> int:
-        """Add an event of a user who is not known here, after these items: it is counted. The slot of its item."""
-        shared, effect = self._shared, self._shared.effect_of(event)
+    def count(self, event: Event, position: int, recent: Sequence[int], counted: bool) -> int:
+        """Count an event of a user who is not known here, after these items; return the slot of its item."""
+        shared = self._shared
         comes, clock = self._begin(event, position)
         new = comes or event.context
         slot = shared.admit_item(event, clock) if new else shared.catalogue.slot(event.item)
-        self._append(0, slot, clock, event.time, effect, recent, False)
+        self._append(0, slot, clock, event.time, recent)
+        self._weights.append(0.0)
+        self._counted.append(counted)
+        self._learned.append(False)
         self._passed_over.append([])
         self._seen_by.append(NOBODY)
         self.clock = clock.after(event.time)

@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from coldstream.arrays import Doubles, Flags, Integers, Longs
+from coldstream.bounds import Bounds
 from coldstream.bounds.bounds import Bounds
 from coldstream.cluster.exchange import Changes, Exchange, owner
 from coldstream.cluster.learning import Elsewhere, replay_own
@@ -25,19 +27,22 @@ class Preceding(NamedTuple):
 
     slot: Integers
     length: Integers
+    counted: Flags
+    """Whether each event counts in trends, neighbours and choices."""
 
     @classmethod
-    def of(cls, found: Sequence[Sequence[int]]) -> "Preceding":
-        """Lists of slots."""
-        slots = [slot for own in found for slot in own]
-        return cls(np.array(slots, np.int32), np.array(list(map(len, found)), np.int32))
+    def of(cls, found: Sequence[tuple[Sequence[int], bool]]) -> "Preceding":
+        """Pack lists of slots, each with whether its event counts."""
+        slots = [slot for own, _ in found for slot in own]
+        lengths, counted = [len(own) for own, _ in found], [own for _, own in found]
+        return cls(np.array(slots, np.int32), np.array(lengths, np.int32), np.array(counted, np.uint8))
 
-    def lists(self) -> Iterator[list[int]]:
+    def lists(self) -> Iterator[tuple[list[int], bool]]:
         """The inverse of `of`."""
         slots, end = self.slot.tolist(), 0
-        for length in self.length.tolist():
+        for length, counted in zip(self.length.tolist(), self.counted.tolist(), strict=True):
             end += length
-            yield slots[end - length : end]
+            yield slots[end - length : end], bool(counted)
 
 
 class Tested(NamedTuple):
@@ -72,7 +77,7 @@ class Partition:
         self._done = 0
         self._events: Iterator[tuple[Event, int]] = iter(())
         self._slots: list[int] = []
-        self._others: list[Iterator[list[int]]] = []
+        self._others: list[Iterator[tuple[list[int], bool]]] = []
 
     # A batch
 
@@ -143,8 +148,8 @@ class Partition:
         event, whose = next(self._events)
         if self.exchange.learners == 1:
             return event
-        before = next(self._others[whose])
-        return event if whose == self.exchange.learner else Elsewhere(event, before)
+        before, counted = next(self._others[whose])
+        return event if whose == self.exchange.learner else Elsewhere(event, before, counted)
 
     def _replay(self, events: list[tuple[int, Event | Elsewhere]]) -> None:
         if events:

@@ -36,7 +36,8 @@ def learn_one(shared: SharedModel, users: UserStates, event: Event, clock: Clock
     kept = users.kept(state)
     x, slot = shared.admit_event(event, kept, [] if kept is not None else users.features(event.user), clock)
     passed_over = shared.passed_over(event, effect)
-    if not shared.learn(x, slot, users.history(state), effect, passed_over, clock.moment(event.time), clock):
+    history, (weight, counted) = users.history(state), users.teaches(state, slot, effect)
+    if not shared.learn(x, slot, history, weight, counted, passed_over, clock.moment(event.time), clock):
         shared.rollback(transaction, clock)
         raise Diverged(_divergence(shared, event.user, event.item))
     users.remember(event, slot, effect)
@@ -52,7 +53,8 @@ def observe_one(shared: SharedModel, users: UserStates, event: Event, clock: Clo
     """Count and remember an event at its clock, without learning from it; the clock after it."""
     effect, state = shared.effect_of(event), users.of(event.user)
     columns, _, slot = shared.admit_columns(event, users.features(event.user), clock)
-    shared.catalogue.count(slot, users.recent_slots(state), bool(effect.trends), clock.events)
+    _, counted = users.teaches(state, slot, effect)
+    shared.catalogue.count(slot, users.recent_slots(state), counted, clock.events)
     users.remember(event, slot, effect)
     after = clock.after(event.time)
     _note_use(shared, users, event, columns, slot, after)
@@ -144,7 +146,8 @@ class Pending:
         self._slots: list[int] = []
         self._positions: list[int] = []
         self._times: list[float] = []
-        self._effects: list[Feedback] = []
+        self._weights: list[float] = []
+        self._counted: list[bool] = []
         self._recent: list[Sequence[int]] = []
         self._learned: list[bool] = []
         self._passed_over: list[list[int]] = []
@@ -170,7 +173,11 @@ class Pending:
         if learned:
             self._columns += columns
             self._values += values
-        self._append(len(columns) if learned else 0, slot, clock, event.time, effect, users.recent_items(state), learned)
+        self._append(len(columns) if learned else 0, slot, clock, event.time, users.recent_items(state))
+        weight, counted = users.teaches(state, slot, effect)
+        self._weights.append(weight)
+        self._counted.append(counted)
+        self._learned.append(learned)
         self._passed_over.append(shared.passed_over(event, effect) if learned else [])
         if learned:
             self._note_seen(event.user, state, slot, effect)
@@ -205,23 +212,12 @@ class Pending:
             self.learn()
         return comes, self.clock.at(position)
 
-    def _append(
-        self,
-        length: int,
-        slot: int,
-        clock: Clock,
-        time: float | None,
-        effect: Feedback,
-        recent: Sequence[int],
-        learned: bool,
-    ) -> None:
+    def _append(self, length: int, slot: int, clock: Clock, time: float | None, recent: Sequence[int]) -> None:
         self._lengths.append(length)
         self._slots.append(slot)
         self._positions.append(clock.position)
         self._times.append(clock.moment(time))
-        self._effects.append(effect)
         self._recent.append(recent)
-        self._learned.append(learned)
 
     def _has_forgotten(self, user: str) -> bool:
         """Whether a user may have forgotten some of the items that were seen before the events that wait."""
@@ -244,7 +240,7 @@ class Pending:
                     raise Diverged(_divergence(self._shared, user, item))
                 # It happened all the same.
                 recent = np.array(self._recent[done], np.int32)
-                self._shared.catalogue.count(self._slots[done], recent, bool(self._effects[done].trends), clock + done)
+                self._shared.catalogue.count(self._slots[done], recent, self._counted[done], clock + done)
                 done += 1
         self._empty()
 
@@ -263,8 +259,8 @@ class Pending:
             np.array(self._slots, np.int32),
             np.array(self._positions, np.int64),
             np.array(self._times, np.float64),
-            np.array([effect.weight for effect in self._effects], np.float64),
-            np.array([effect.trends for effect in self._effects], np.uint8),
+            np.array(self._weights, np.float64),
+            np.array(self._counted, np.uint8),
             np.array(list(accumulate(map(len, self._recent), initial=0)), np.int64),
             np.array(list(chain.from_iterable(self._recent)), np.int32),
             np.array(starts, np.int64),

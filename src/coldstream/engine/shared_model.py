@@ -393,7 +393,8 @@ class SharedModel:
         x: Sparse,
         slot: int,
         history: UserHistory,
-        effect: Feedback,
+        weight: float,
+        counted: bool,
         passed_over: Sequence[int],
         time: float,
         clock: Clock,
@@ -403,7 +404,7 @@ class SharedModel:
         parameters.make_room(self.most_touched(len(x.column), len(passed_over)))
         self.catalogue.make_room(len(history.recent))
         above = np.array(passed_over, np.int32) if passed_over else NOTHING_PASSED_OVER
-        batch = batch_of_one(x, slot, clock.position, time, effect.weight, bool(effect.trends), history, above)
+        batch = batch_of_one(x, slot, clock.position, time, weight, counted, history, above)
         learned = self._learned(batch, 0, clock.events) == 1
         parameters.changes += learned
         return learned

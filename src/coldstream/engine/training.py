@@ -68,10 +68,10 @@ def collected(shared: SharedModel, users: UserStates, events: Sequence[Event], e
     # With the newcomers of before: the replay lets items in again, in time.
     before = _copied(items, total)
     slots, came = np.array(batch.slots, np.int32), np.array(batch.came, np.uint8)
-    counted = np.array([effect.trends for effect in batch.effects], np.uint8)
+    counted = np.array(batch.counted, np.uint8)
     replay = replayed(before, slots, came, counted, start.events)
     times, numbers = np.array(batch.times, np.float64), np.array(batch.users, np.int32)
-    weights = np.array([effect.weight for effect in batch.effects], np.float64)
+    weights = np.array(batch.weights, np.float64)
     encoded = batch_of(items, batch.contexts, slots, times, weights, counted, numbers, batch.seen(), replay)
     key, n = key_of(machine.seed, "training"), len(events)
     orders = [shuffled(key_of(machine.seed, "epoch", str(start.position), str(epoch)), n) for epoch in range(epochs)]
@@ -89,6 +89,9 @@ class _Collected:
         self.slots: list[int] = []
         self.times: list[float] = []
         self.effects: list[Feedback] = []
+        self.weights: list[float] = []
+        self.counted: list[bool] = []
+        """Which events count in trends, neighbours and choices."""
         self.came: list[bool] = []
         self.recent: list[Integers] = []
         self.users: list[int] = []
@@ -112,6 +115,9 @@ class _Collected:
         self.slots.append(slot)
         self.times.append(clock.moment(event.time))
         self.effects.append(effect)
+        weight, counted = users.teaches(state, slot, effect)
+        self.weights.append(weight)
+        self.counted.append(counted)
         self.users.append(self._numbers[event.user])
         self.recent.append(users.recent_slots(state))
         users.remember(event, slot, effect)
@@ -202,7 +208,7 @@ def count_in_order(
     for e, (slot, user) in enumerate(zip(slots.tolist(), batch.user.tolist(), strict=True)):
         if came[e]:
             choices[slot] = 0
-        recent, seen, effect = collected.recent[e], collected.before[user], collected.effects[e]
+        recent, seen, counted = collected.recent[e], collected.before[user], collected.counted[e]
         if neighbours:
             excluded = batch.seen[batch.seen_offset[user] : batch.seen_offset[user + 1]]
             history = UserHistory(recent, seen.slots(), seen.times())
@@ -211,10 +217,10 @@ def count_in_order(
             for epoch, drawn in enumerate(draws):
                 own = drawn._replace(position=drawn.position + places[epoch][e], time=float(batch.time[e]))
                 found[epoch].add(*_cross_features_before(items, own, position, excluded, history))
-            if effect.trends:
+            if counted:
                 count_neighbours(items.neighbours, choices, slot, recent)
-        choices[slot] += bool(effect.trends)
-        if effect.had:
+        choices[slot] += counted
+        if collected.effects[e].had:
             seen.add(slot, most_seen)
     return [own.all(len(slots)) for own in found]
 

@@ -6,8 +6,8 @@ does to the parameters, in any bit, raises the number. The log says by which rul
 
 from coldstream.errors import ColdstreamError
 
-LEARNING_RULE = 2
-"""2: what a budget keeps for users and values, and how useful things count that were there before it."""
+LEARNING_RULE = 3
+"""3: a user who chooses an item again and again counts less each time in trends, neighbours and choices."""
 
 
 class OtherRule(ColdstreamError):

@@ -1,7 +1,8 @@
 """A user in a few bytes: the form in which everybody is kept who has not come lately, and in which all are saved.
 
 A header, the slots of the last items, the slots of all items in the order in which they were had last with how often each
-was had, and what JSON holds: attributes, and the features of the last item. Equal users have equal bytes.
+was had, those of the items that were tried, and what JSON holds: attributes, and the features of the last item. Equal users
+have equal bytes.
 """
 
 import json
@@ -18,9 +19,13 @@ from coldstream.features.history import LastItemFeatures, check_last_item
 from coldstream.support.arrays import Flags, Integers, Longs, frozen_values
 from coldstream.support.ragged import PIECE, bounds, decoded, packed_document
 
-# Time, NaN for none; as of when; the number of last items; twice that of all items, and 1 if counts follow.
+# Time, NaN for none; as of when; the number of last items, and 65,536 times that of tried ones; twice that of all items, and
+# 1 if counts follow.
 _HEADER = Struct("<dqII")
 _FIELDS = np.dtype([("time", "<f8"), ("as_of", "<i8"), ("recent", "<u4"), ("seen", "<u4")])
+
+_TRIED = 2**16
+_NO_ITEMS = np.zeros(0, np.int32)
 
 MOST_TIMES = 2**31 - 2
 """How often somebody had an item, at most; who has it oftener is not counted further."""
@@ -42,6 +47,10 @@ class UserParts(NamedTuple):
     """… and how often each was had."""
     as_of: int
     """How many slots had been freed when these were right: those that were freed since are void."""
+    tried: Integers = _NO_ITEMS
+    """The slots of items that the user did not have, and whose events count in trends, each once, the latest at the end …"""
+    tried_times: Integers = _NO_ITEMS
+    """… and how often each was tried."""
 
 
 NOTHING = _HEADER.pack(math.nan, 0, 0, 0)
@@ -53,8 +62,9 @@ def packed(user: UserParts) -> bytes:
     slots, times = array("i", user.slots.tolist()), array("i", user.times.tolist())
     repeated = any(often != 1 for often in times)
     time = math.nan if user.time is None else user.time
-    header = _HEADER.pack(time, user.as_of, len(user.recent), 2 * len(slots) + repeated)
-    numbers = array("i", user.recent) + slots + (times if repeated else array("i"))
+    header = _HEADER.pack(time, user.as_of, len(user.recent) + _TRIED * len(user.tried), 2 * len(slots) + repeated)
+    tried = array("i", user.tried.tolist() + user.tried_times.tolist())
+    numbers = array("i", user.recent) + slots + (times if repeated else array("i")) + tried
     known = user.attributes or user.last_item
     text = packed_document((dict(user.attributes), user.last_item)) if known else b""
     return header + numbers.tobytes() + text
@@ -62,14 +72,16 @@ def packed(user: UserParts) -> bytes:
 
 def unpacked(content: bytes) -> UserParts:
     """The inverse of `packed`."""
-    found, as_of, count, coded = _HEADER.unpack_from(content)
-    seen, repeated = divmod(coded, 2)
-    numbers = np.frombuffer(content, np.int32, count + seen * (1 + repeated), _HEADER.size).copy()  # kernels' own type
+    found, as_of, counts, coded = _HEADER.unpack_from(content)
+    (tries, count), (seen, repeated) = divmod(counts, _TRIED), divmod(coded, 2)
+    own = count + seen * (1 + repeated)
+    numbers = np.frombuffer(content, np.int32, own + 2 * tries, _HEADER.size).copy()  # kernels' own type
     end = _HEADER.size + numbers.nbytes
     attributes, last_item = _document(json.loads(content[end:])) if end < len(content) else ({}, ())
     slots, time = numbers[count : count + seen], None if math.isnan(found) else found
-    times = numbers[count + seen :] if repeated else np.ones(seen, np.int32)
-    return UserParts(numbers[:count].tolist(), time, last_item, attributes, slots, times, as_of)
+    times = numbers[count + seen : own] if repeated else np.ones(seen, np.int32)
+    tried, tried_times = numbers[own : own + tries], numbers[own + tries :]
+    return UserParts(numbers[:count].tolist(), time, last_item, attributes, slots, times, as_of, tried, tried_times)
 
 
 def check_all(
@@ -81,7 +93,7 @@ def check_all(
 
     Kernels trust what they index with.
 
-    How many items all of them had, and what their attributes weigh.
+    How many items all of them had or tried, and what their attributes weigh.
     """
     starts, ends = bounds(content, length)
     if (length < _HEADER.size).any():
@@ -103,8 +115,10 @@ def _check(
     check: Callable[[Mapping[str, Any]], object],
 ) -> tuple[int, int]:
     header = _gathered(content, starts, _HEADER.size).view(_FIELDS)[:, 0]
-    recent, seen, repeated = header["recent"].astype(np.int64), header["seen"].astype(np.int64) // 2, header["seen"] % 2
-    text = starts + _HEADER.size + 4 * (recent + seen * (1 + repeated))
+    recent, tried = header["recent"].astype(np.int64) % _TRIED, header["recent"].astype(np.int64) // _TRIED
+    seen, repeated = header["seen"].astype(np.int64) // 2, header["seen"] % 2
+    own = recent + seen * (1 + repeated)
+    text = starts + _HEADER.size + 4 * (own + 2 * tried)
     if (text > ends).any() or np.isinf(header["time"]).any():
         raise ValueError("a user is not as long as the header says")
     if ((header["as_of"] < 0) | (header["as_of"] > freed)).any():
@@ -112,6 +126,8 @@ def _check(
     first = starts + _HEADER.size
     _check_numbers(content, first, recent + seen, 0, slots)
     _check_numbers(content, first + 4 * (recent + seen), seen * repeated, 1, MOST_TIMES + 1)
+    _check_numbers(content, first + 4 * own, tried, 0, slots)
+    _check_numbers(content, first + 4 * (own + tried), tried, 1, MOST_TIMES + 1)
     known = np.flatnonzero(text < ends)
     spans = zip(text[known].tolist(), ends[known].tolist(), strict=True)
     documents = decoded([content[first:last].tobytes() for first, last in spans])
@@ -120,7 +136,7 @@ def _check(
         check_last_item(last_item, fields)
         check(attributes)
         weight += attributes_cost(attributes)
-    return int(seen.sum()), weight
+    return int(seen.sum() + tried.sum()), weight
 
 
 def _document(document: Any) -> Document:

@@ -31,6 +31,9 @@ from coldstream.users.use import UserUse
 MOST_UNPACKED = 10_000
 """Users who are kept unpacked: those who came last. To unpack one takes microseconds, to keep one takes two kilobytes."""
 
+MOST_TRIED = 100
+"""Items of events that count in trends and are not had, such as carts, that are remembered of a user, the latest ones."""
+
 STALE = b""
 """Stands for a packed user who has changed since, and is unpacked."""
 
@@ -38,7 +41,7 @@ _NONE = np.zeros(0, np.int32)
 
 
 class Seen:
-    """The slots of the items that a user had, each once and the latest at the end, and how often, as kernels read them."""
+    """The slots of items that a user had or tried, each once, the latest at the end, and how often, as kernels read them."""
 
     __slots__ = ("_end", "_first", "_slots", "_times")
 
@@ -64,6 +67,27 @@ class Seen:
         self._slots[self._end], self._times[self._end] = slot, often
         self._end += 1
 
+    def counts(self, slot: int) -> bool:
+        """Whether the user's next choice of an item counts in what others see: trends, neighbours and choices.
+
+        Let d be the number of other items that the user had since the last choice of this one. The first 1 + d choices of an
+        item count; of those up to 2 (1 + d) every second one does, up to 4 (1 + d) every fourth, and so on. So a user who
+        chooses one item n times in a row counts about log2(n) times, and a user with many habits counts nearly every time.
+
+        >>> seen = Seen()
+        >>> for choice in range(1, 10):
+        ...     if seen.counts(7):
+        ...         print(choice, end=" ")
+        ...     seen.add(7, None)
+        1 2 4 8
+        """
+        (before,) = np.flatnonzero(self.slots() == slot).tolist() or (None,)
+        if before is None:
+            return True
+        number, in_full = 1 + int(self.times()[before]), len(self) - before
+        period = 1 << max((number // in_full).bit_length() - 1, 0)
+        return number % period == 0
+
     def _move(self, slots: Integers, times: Integers) -> None:
         """Go on in arrays of its own, with room for more: whoever reads the old ones finds them as they were."""
         count = len(slots)
@@ -84,21 +108,28 @@ class Seen:
 
 
 class UserState:
-    """One user: attributes as given, the features they make, the recent history, the items seen; and what follows.
+    """One user: attributes as given, the features they make, the recent history, the items had and tried; and what follows.
 
     The history and the items are as they were at the user's last event. What became void since is passed over by whoever
     reads (`past`), and goes with the next event: what is kept does not depend on who read.
     """
 
-    __slots__ = ("as_of", "attributes", "encoded", "features", "recent", "seen")
+    __slots__ = ("as_of", "attributes", "encoded", "features", "recent", "seen", "tried")
 
     def __init__(
-        self, attributes: Mapping[str, Any], features: Features, recent: RecentHistory, seen: Seen, as_of: int
+        self,
+        attributes: Mapping[str, Any],
+        features: Features,
+        recent: RecentHistory,
+        seen: Seen,
+        as_of: int,
+        tried: Seen | None = None,
     ) -> None:
         self.attributes = attributes
         self.features = features
         self.recent = recent
         self.seen = seen
+        self.tried = Seen() if tried is None else tried
         self.as_of = as_of
         self.encoded: EncodedUser | None = None
 
@@ -118,7 +149,7 @@ class UserStates:
         self.use: UserUse | None = None
         """How useful users are, where some may have to go."""
         self.seen = 0
-        """How many items all users had, as far as it is remembered."""
+        """How many items all users had or tried, as far as it is remembered."""
         self.weight = 0
         """What ids and attributes weigh, in bytes."""
         self.sessions: dict[str, tuple[str, ...]] = {}
@@ -166,12 +197,12 @@ class UserStates:
         own = nobody() if before is None else before
         self.weight += attributes_cost(attributes)
         self.weight += text_cost(user) if before is None else -attributes_cost(before.attributes)
-        self._change(user, UserState(attributes, features, own.recent, own.seen, own.as_of))
+        self._change(user, UserState(attributes, features, own.recent, own.seen, own.as_of, own.tried))
 
     def forget(self, user: str) -> None:
         """Drop a user."""
         state = self[user]
-        self.seen -= len(state.seen)
+        self.seen -= len(state.seen) + len(state.tried)
         self.weight -= text_cost(user) + attributes_cost(state.attributes)
         del self._packed[user]
         self.departures += 1
@@ -183,19 +214,22 @@ class UserStates:
     def merge(self, session: str, user: str, clock: Clock) -> None:
         """Fold what a session did into a user, behind what the user did, and drop the session."""
         gone, own = self[session], self._find(user)
-        recent, seen = self.past(gone)
+        (recent, seen), tried = self.past(gone), self.tried(gone)
         if own is None:
             features = self._encoder.describe_user(user, gone.attributes)
             own = UserState(gone.attributes, features, RecentHistory(), Seen(), 0)
             self.weight += text_cost(user) + attributes_cost(gone.attributes)
-        before, (history, own.seen) = len(own.seen), self.past(own)
+        before = len(own.seen) + len(own.tried)
+        (history, own.seen), own.tried = self.past(own), self.tried(own)
         for slot in recent.items:
             history = self._encoder.history.after(history, slot, self._catalogue.last_item_features[slot], recent.time)
         own.recent = history._replace(last_item=recent.last_item) if recent.items else history
         for slot, often in zip(seen.slots().tolist(), seen.times().tolist(), strict=True):
             own.seen.add(slot, self._encoder.admissions.bounds.seen, often)
+        for slot, often in zip(tried.slots().tolist(), tried.times().tolist(), strict=True):
+            own.tried.add(slot, MOST_TRIED, often)
         own.as_of = self._catalogue.freed
-        self.seen += len(own.seen) - before
+        self.seen += len(own.seen) + len(own.tried) - before
         sessions = (*self.sessions.get(user, ()), *self.sessions.get(session, ()), session)
         self.forget(session)
         self._change(user, own)
@@ -268,15 +302,18 @@ class UserStates:
         if state is None:
             state = UserState({}, self._encoder.describe_user(event.user, {}), RecentHistory(), Seen(), 0)
             self.weight += text_cost(event.user)
-        before, (recent, state.seen) = len(state.seen), self.past(state)
+        before = len(state.seen) + len(state.tried)
+        (recent, state.seen), state.tried = self.past(state), self.tried(state)
         if effect.history:
             last_item: LastItemFeatures = self._catalogue.last_item_features[slot]
             recent = self._encoder.history.after(recent, slot, last_item, event.time)
         state.recent = recent
         if effect.had:
             state.seen.add(slot, self._encoder.admissions.bounds.seen)
+        elif effect.trends:
+            state.tried.add(slot, MOST_TRIED)
         state.as_of = self._catalogue.freed
-        self.seen += len(state.seen) - before
+        self.seen += len(state.seen) + len(state.tried) - before
         self._change(event.user, state)
 
     def _change(self, user: str, state: UserState) -> None:
@@ -310,15 +347,16 @@ class UserStates:
         return self._pack(self._unpacked[user]) if own == STALE else own
 
     def _pack(self, state: UserState) -> bytes:
-        recent, seen = state.recent, state.seen
+        recent, seen, tried = state.recent, state.seen, state.tried
         own = (recent.items, recent.time, recent.last_item, state.attributes, seen.slots(), seen.times(), state.as_of)
-        return packed(UserParts(*own))
+        return packed(UserParts(*own, tried.slots(), tried.times()))
 
     def _unpack(self, user: str, own: bytes) -> UserState:
         parts = unpacked(own)
         recent = RecentHistory(tuple(parts.recent), parts.time, parts.last_item)
         features = self._encoder.describe_user(user, parts.attributes)
-        return UserState(parts.attributes, features, recent, Seen(parts.slots, parts.times), parts.as_of)
+        seen, tried = Seen(parts.slots, parts.times), Seen(parts.tried, parts.tried_times)
+        return UserState(parts.attributes, features, recent, seen, parts.as_of, tried)
 
     # What only reads
 
@@ -338,13 +376,28 @@ class UserStates:
         if void is not None:
             left = tuple(slot for slot, gone in zip(recent.items, void.tolist(), strict=True) if not gone)
             recent = recent._replace(items=left)
-        void = catalogue.void(seen.slots(), as_of)
-        if void is not None:
-            seen = Seen(seen.slots()[~void], seen.times()[~void])
-        return recent, seen
+        return recent, self._without_void(seen, as_of)
+
+    def tried(self, state: UserState) -> Seen:
+        """The items of events that count in trends and are not had, without freed slots as in `past`."""
+        return self._without_void(state.tried, state.as_of)
+
+    def _without_void(self, items: Seen, as_of: int) -> Seen:
+        void = self._catalogue.void(items.slots(), as_of) if as_of != self._catalogue.freed else None
+        return items if void is None else Seen(items.slots()[~void], items.times()[~void])
 
     def _history_features(self, state: UserState) -> Features:
         return self._encoder.history.features(self.past(state)[0], self._catalogue.ids)
+
+    def teaches(self, state: UserState, slot: int, effect: Feedback) -> tuple[float, bool]:
+        """Return the weight of a user's next event in the loss, and whether it counts in trends, neighbours and choices.
+
+        A repeat counts by `Seen.counts`. One that does not is still learned from, for the user's sake, unless the item is
+        never recommended to the user again: then it could only teach others.
+        """
+        counts = (self.past(state)[1] if effect.had else self.tried(state)).counts(slot)
+        weight = 0.0 if effect.had and not counts and self._encoder.schema.exclude_seen else effect.weight
+        return weight, counts and bool(effect.trends)
 
     def history(self, state: UserState) -> UserHistory:
         """What a user did so far, in slots."""

@@ -4,6 +4,12 @@ import numpy as np
 import pytest
 from several import SCHEMA, lines, recommender
 
+from coldstream import Category, Feedback, Id, Recommender, Schema
+from coldstream.errors import Interrupted, InvalidInput
+from coldstream.exchange import owner
+from coldstream.runtime.learners import LocalLearners
+from coldstream.runtime.lines import Lines, batches
+from coldstream.runtime.records import Interaction, ItemPut, ItemRemoved, UserForgotten, UserPut
 from coldstream import Category, Recommender, Schema
 from coldstream.cluster.exchange import adopt, owner
 from coldstream.cluster.learners import LocalLearners
@@ -86,6 +92,30 @@ def test_catalogues_are_those_of_a_single_process_and_what_is_shared_is_the_same
         assert {owner(user, count) for user in users} <= {partition.exchange.learner}
     assert sum(partition.recommender.size.users for partition in learners.partitions) == single.size.users
     assert sum(partition.learned for partition in learners.partitions) == 200
+
+
+@pytest.mark.parametrize("batch", [1, 7, 60])
+def test_repeats_count_alike_at_all_learners_and_in_a_single_process(batch: int) -> None:
+    rng, kinds = np.random.default_rng(2), ("view", "cart", "purchase", None)
+    schema = Schema(item=[Id()], feedback=[Feedback("view", 0.2), Feedback("cart", 0.5), Feedback("purchase", 1)])
+    log = [
+        (n, Interaction(f"u{rng.integers(4)}", f"i{min(rng.zipf(1.7), 5)}", feedback=kinds[rng.integers(4)]))
+        for n in range(1, 301)
+    ]
+    log.insert(150, (log[149][0], UserForgotten("u1")))
+    state = Recommender(schema, seed=5, factors=4, negatives=3).state()
+    found = []
+    for count in (1, 3):
+        learners = LocalLearners(state, count)
+        for lines_of_one in batches(log):
+            for first in range(0, len(lines_of_one), batch):
+                own = lines_of_one[first : first + batch]
+                learners.take(Lines.of(own))
+                learners.learn(len(own))
+        found += [partition.recommender.state()[1] for partition in learners.partitions]
+    for other in found[1:]:
+        for name in ("catalogue.choices", "catalogue.level", "catalogue.partner", "catalogue.together", "catalogue.follows"):
+            np.testing.assert_array_equal(other[name], found[0][name], err_msg=name)
 
 
 def test_how_lines_are_batched_makes_no_difference() -> None:
