@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coldstream import (
@@ -97,7 +97,7 @@ def act(own: Recommender, what: str, user: str, item: str, time: float) -> Recom
     return own
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.lists(DONE, min_size=10, max_size=40), st.integers(1, 3), st.sampled_from([SCHEMA, NO_IDS]))
 def test_shards_have_the_bits_of_one_scan(lines: list[tuple[str, int, int]], shards: int, schema: Schema) -> None:
     own = Recommender(schema, bounds=Bounds.none(), **OWN)
@@ -130,7 +130,7 @@ def records(lines: list[tuple[str, int, int]]) -> Iterator[Record | None]:
     yield None
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(st.lists(DONE, max_size=40), st.integers(1, 3))
 def test_a_front_that_takes_over_what_others_learned(lines: list[tuple[str, int, int]], shards: int) -> None:
     own: Any = Recommender(SCHEMA, bounds=Bounds(items=8), **OWN)
