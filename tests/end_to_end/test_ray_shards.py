@@ -75,7 +75,7 @@ def test_shards_on_ray_have_the_bits_of_one_scan_and_one_is_killed(monkeypatch: 
         assert own.shards == 2
         os.kill(first.places[1][1], signal.SIGKILL)
         check_same(own)
-        until = monotonic() + 60
+        until = monotonic() + 240
         while own.shards:  # the cluster has noticed
             check_same(own)
             assert monotonic() < until
@@ -99,7 +99,7 @@ def test_a_service_whose_catalogue_is_in_shards_on_ray(tmp_path: Path) -> None:
         put_items(server.ready())
         wait_until(lambda: shards(server) == 2)
         assert unread(server, 60, 2) == []
-        assert shards(server) == 2
+        wait_until(lambda: shards(server) == 2)
         pid = server.log("shards began")[-1]["where"][0].split()[1]
         os.kill(int(pid), signal.SIGKILL)
         assert unread(server, 40, 2, seed=1) == []  # whoever asks is answered, by the process in front

@@ -32,6 +32,7 @@ from coldstream.runtime.records import (
 from coldstream.runtime.snapshots import Snapshots
 from coldstream.storage.sqlite import SqliteStore
 from conftest import bits
+from patience import PATIENCE
 
 
 def learner(state: State | None = None, hire: Callable[[State, int], LocalLearners] | None = LocalLearners) -> Learner:
@@ -306,7 +307,7 @@ def test_a_snapshot_waits_for_the_merge() -> None:
         assert not waiting.done()
         assert front.is_waited_for
         front.apply(*log[-1])
-        await asyncio.wait_for(waiting, 1)
+        await asyncio.wait_for(waiting, PATIENCE)
         return front.is_waited_for
 
     assert not asyncio.run(waits())

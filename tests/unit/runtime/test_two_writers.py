@@ -2,6 +2,7 @@
 
 import asyncio
 import tempfile
+import time
 from collections.abc import Callable
 from contextlib import closing, suppress
 from math import inf
@@ -23,6 +24,7 @@ from coldstream.runtime.writer import Overtaken, Stopping, Writer
 from coldstream.storage import postgres_session, stores
 from coldstream.storage.store import Store
 from conftest import bits
+from patience import PATIENCE
 
 if TYPE_CHECKING:
     from postgres_server import PostgresServer
@@ -57,11 +59,12 @@ def contested(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytes
 
 async def insist(writer: Writer, records: list[Record]) -> list[int | None]:
     """Send again what the store did not take."""
-    for _ in range(50):
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
         try:
             return await writer.write(records)
         except StoreUnavailable:
-            continue
+            await asyncio.sleep(0.005)
     raise AssertionError("it was never taken")
 
 
