@@ -24,8 +24,8 @@ from coldstream.storage.view import View
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 EXAMPLES = {
-    GenerationMode.POSITIVE: {"body": 280, "id": 100, "snapshot": 5, "nothing": 5},
-    GenerationMode.NEGATIVE: {"body": 200, "id": 100, "snapshot": 20, "nothing": 0},
+    GenerationMode.POSITIVE: {"body": 340, "id": 100, "snapshot": 5, "nothing": 5},
+    GenerationMode.NEGATIVE: {"body": 180, "id": 100, "snapshot": 20, "nothing": 0},
 }
 """Requests per mode and call: by whether there is a body, an id in the path, or nothing to vary; a snapshot takes long."""
 MIN_SENT, MIN_ACCEPTED = 5000, 1000
