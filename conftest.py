@@ -1,8 +1,22 @@
-"""Where the examples in the documentation run."""
+"""Where the examples in the documentation run, and the order in which all tests do."""
 
+import random
 from pathlib import Path
 
 import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--shuffle", type=int, metavar="SEED", help="run the files, and the tests of each, in a random order")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Shuffle files, and tests within each file: what a file shares is set up once all the same."""
+    if (seed := config.getoption("shuffle")) is not None:
+        chance, place = random.Random(seed), dict[Path, float]()
+        chance.shuffle(items)
+        items.sort(key=lambda item: place.setdefault(item.path, chance.random()))
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -11,6 +10,8 @@ from pathlib import Path
 
 import psycopg
 import pytest
+
+from ports import free_port
 
 REMEDY = "install Debian's package postgresql (as root, `make postgres` does), or put initdb and pg_ctl on the PATH"
 
@@ -99,12 +100,6 @@ def binaries() -> Path:
         if (folder / "initdb").exists() and (folder / "pg_ctl").exists():
             return folder
     return pytest.fail(f"no PostgreSQL server: {REMEDY}")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture(scope="session")

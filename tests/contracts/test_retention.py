@@ -29,6 +29,7 @@ from coldstream.runtime.writing.writer import Writer
 from coldstream.storage import stores
 from coldstream.storage.store import LogLine, Store
 from conftest import bits
+from patience import PATIENCE, until
 
 pytest_plugins = ["postgres_server", "stores_under_test"]
 
@@ -71,18 +72,13 @@ def during(
         writer = Writer(store, recovered(store, requested), limits, Path(tempfile.mkdtemp()))
         await writer.start(lambda: None)
         try:
-            await asyncio.wait_for(work(writer), 60)
+            await asyncio.wait_for(work(writer), PATIENCE)
         finally:
             await writer.stop()
         assert writer.failed is None
         return writer.learner
 
     return asyncio.run(live())
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    while not holds():
-        await asyncio.sleep(0.01)
 
 
 def limits(**more: Any) -> WriterLimits:
@@ -128,8 +124,10 @@ def test_a_log_that_is_compacted_leads_to_the_same_bits_as_one_that_is_not(new_u
         for first in range(0, 400, 50):
             await writer.write(events(first, first + 50))
             await writer.snapshot()
+            if retain:
+                await until(lambda: store.marks()[-1][0] == writer.learner.position)  # the time of these lines is known
             clock.now += 40
-            await asyncio.sleep(0.05)
+        await until(lambda: store.cut() > 100 * bool(retain) or not retain)
 
     found = []
     for retain in (0.0, 100.0):

@@ -14,14 +14,15 @@ from typing import Any
 import nats
 from confluent_kafka import Producer
 
+from ports import free_port
+
 
 class NatsServer:
     """A server that keeps its streams in a folder, and can be killed and started again."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> "NatsServer":
@@ -31,7 +32,7 @@ class NatsServer:
         end = time.monotonic() + 60
         while time.monotonic() < end:
             try:
-                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+                socket.create_connection(("127.0.0.1", self.port), timeout=60).close()
                 return self
             except OSError:
                 time.sleep(0.05)
@@ -63,8 +64,8 @@ class NatsServer:
         """Have a stream, and messages in it that are on disk."""
 
         async def published() -> None:
-            connection = await nats.connect(self.url)
-            jetstream = connection.jetstream(timeout=30)
+            connection = await nats.connect(self.url, connect_timeout=60)
+            jetstream = connection.jetstream(timeout=60)
             await jetstream.add_stream(name=stream, subjects=[f"{stream.lower()}.>"])
             for body in bodies:
                 await jetstream.publish(f"{stream.lower()}.events", body)
@@ -94,10 +95,10 @@ class KafkaCluster:
 
     def __init__(self) -> None:
         self.producer: Any = Producer({"bootstrap.servers": "mock", "test.mock.num.brokers": 1})
-        (broker,) = self.producer.list_topics(timeout=30).brokers.values()
+        (broker,) = self.producer.list_topics(timeout=60).brokers.values()
         self.address = f"{broker.host}:{broker.port}"
 
     def publish(self, topic: str, bodies: Iterable[bytes]) -> None:
         for body in bodies:
             self.producer.produce(topic, body)
-        assert self.producer.flush(30) == 0
+        assert self.producer.flush(60) == 0

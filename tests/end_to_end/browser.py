@@ -25,7 +25,7 @@ def browser() -> Iterator[Browser]:
     path = shutil.which("chromium")
     assert path is not None, "there is no Chromium; install the package chromium, or run make chromium as root"
     with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        opened = playwright.chromium.launch(executable_path=path, args=FLAGS, timeout=1000 * PATIENCE)
         try:
             yield opened
         finally:
@@ -68,7 +68,7 @@ class Demo:
         assert self.process.stdout is not None
         with self.process.stdout as out:
             self.said += out.readlines()
-        return self.process.wait(60)
+        return self.process.wait(PATIENCE)
 
 
 def pictures(folder: Path) -> None:

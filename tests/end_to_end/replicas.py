@@ -90,7 +90,7 @@ class Shopper(Thread):
         self.failed: list[Answer | str] = []
         """Requests that had to be sent again."""
         self.read_right = self.read_late = 0
-        """Trials of reading what was written: right, and those where a replica said that it took too long."""
+        """Reads of what was written that were right, and those that a replica answered too late and that were sent again."""
         self.read_wrong: list[Answer] = []
         self.error: BaseException | None = None
         self._ports, self._over, self._sent = ports, over, 0.0
@@ -123,11 +123,17 @@ class Shopper(Thread):
 
     def _read(self, user: str, position: int) -> None:
         """A user whom nobody knew before the event is known to whoever has learned it."""
-        answer = self._ask(self._port(), "GET", f"/users/{user}", after=position)
+        port, end = self._port(), time.monotonic() + PATIENCE
+        while True:
+            answer = self._ask(port, "GET", f"/users/{user}", after=position)
+            late = isinstance(answer, Answer) and answer.status == HTTPStatus.SERVICE_UNAVAILABLE
+            self.read_late += late
+            if not late or self._over.is_set():
+                break
+            assert time.monotonic() < end, "a replica never came to know what was acknowledged"
         if isinstance(answer, Answer):
             self.read_right += answer.status == HTTPStatus.OK
-            self.read_late += answer.status == HTTPStatus.SERVICE_UNAVAILABLE
-            if answer.status not in (HTTPStatus.OK, HTTPStatus.SERVICE_UNAVAILABLE):
+            if not late and answer.status != HTTPStatus.OK:
                 self.read_wrong.append(answer)
 
     def _insist(self, method: str, path: str, body: object) -> Answer | None:

@@ -1,12 +1,12 @@
 """Attacks by cardinality: a client brings ever new values, fields, users and items, and the service stays in bounds."""
 
+import os
 import random
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from served import SQLITE, Client, Home, homes
+from served import SQLITE, Client, Home, Served, homes
 
 BUDGET = 24 * 2**20
 BOUNDS = ("--memory", "24 MiB", "--items", 400, "--admissions", 100, "--undeclared", 20, "--undeclared-values", 300)
@@ -37,14 +37,17 @@ def memory(client: Client) -> dict[str, Any]:
     return facts
 
 
-def slowest(client: Client) -> float:
-    """The time that nearly all of some requests stay within."""
-    taken = []
-    for n in range(60):
-        started = time.perf_counter()
+def processor_seconds(server: Served, client: Client) -> float:
+    """What the server's processor needs for some requests, however busy the machine is."""
+    before = _used(server)
+    for n in range(300):
         client.done("POST", "/recommend", {"user": f"u{n % 5}", "n": 5})
-        taken.append(time.perf_counter() - started)
-    return sorted(taken)[-6]
+    return _used(server) - before
+
+
+def _used(server: Served) -> float:
+    fields = Path(f"/proc/{server.pid}/stat").read_text().rpartition(") ")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def test_a_flood_of_what_is_new_stays_within_bounds_and_survives_a_restart(home: Home) -> None:
@@ -54,13 +57,13 @@ def test_a_flood_of_what_is_new_stays_within_bounds_and_survives_a_restart(home:
         client.done("POST", "/items", [{"id": f"i{n}", "attributes": {"genre": ["a", f"g{n % 5}"]}} for n in range(50)])
         regular = [{"user": f"u{n % 5}", "item": f"i{n % 50}", "context": {"device": "phone"}} for n in range(500)]
         client.done("POST", "/events", regular)
-        before, process = slowest(client), memory(client)["process_bytes"]
+        before, process = processor_seconds(server, client), memory(client)["process_bytes"]
         for n in range(60):
             attack(client, rng, n)
             client.done("POST", "/events", regular[n * 8 : n * 8 + 8])
             used = memory(client)["memory"]
             assert used["used"] <= used["bound"] == BUDGET
-        after, facts = slowest(client), memory(client)
+        after, facts = processor_seconds(server, client), memory(client)
         assert facts["memory"]["gone"]["users evicted"] > 100
         assert facts["memory"]["gone"]["values evicted"] > 10_000
         assert facts["memory"]["gone"]["items evicted"] > 1000
@@ -68,7 +71,7 @@ def test_a_flood_of_what_is_new_stays_within_bounds_and_survives_a_restart(home:
         assert facts["memory"]["refused"]["fields"] > 10_000
         assert facts["items"] <= 400
         assert facts["process_bytes"] - process < BUDGET + 64 * 2**20  # the log's cache and what requests need besides
-        assert after < 4 * before + 0.01, f"a request took {before * 1000:.1f} ms before and {after * 1000:.1f} ms after"
+        assert after < 4 * before + 0.3, f"300 requests took {before:.2f} s of the processor before and {after:.2f} s after"
         assert {one["item"] for one in client.done("POST", "/recommend", {"user": "u1", "n": 300})["items"]} >= {"i1", "i2"}
         for n in range(5):  # whoever comes again and again has not gone for those who came once
             assert client.done("GET", f"/users/u{n}")["id"] == f"u{n}"

@@ -7,14 +7,13 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from served import Home, Served
+from served import PATIENCE, Home, Served
 
 from coldstream.client import (
     AsyncClient,
@@ -69,7 +68,7 @@ class Losing(httpx.BaseTransport):
 
 
 def test_a_round_trip(url: str) -> None:
-    with Client(url) as client:
+    with Client(url, timeout=PATIENCE) as client:
         written = client.put_items({f"a{n}": {"genre": ["jazz"]} for n in range(5)})
         assert written.written == 5
         assert client.put_users({"ann": {"city": "Kyoto"}}).position == written.position + 1
@@ -91,7 +90,7 @@ def test_a_round_trip(url: str) -> None:
 
 def test_the_same_on_an_event_loop(url: str) -> None:
     async def use() -> None:
-        async with AsyncClient(url, read_your_writes=True) as client:
+        async with AsyncClient(url, timeout=PATIENCE, read_your_writes=True) as client:
             await client.put_items([NewItem("a/b c", {"genre": ["soul"]})])
             answers = await asyncio.gather(*(client.recommend("bob", 2) for _ in range(8)))
             assert all(len(best) == 2 for best in answers)
@@ -107,7 +106,7 @@ def test_the_same_on_an_event_loop(url: str) -> None:
 
 def test_answers_that_are_lost_are_asked_for_again_and_events_are_learned_once(url: str, home: Home) -> None:
     network = Losing()
-    with Client(url, retries=QUICK, transport=network) as client:
+    with Client(url, timeout=PATIENCE, retries=QUICK, transport=network) as client:
         total = sum(client.learn(NewEvent(f"lost{n}", "x")).duplicates for n in range(20))
     assert network.sent == 40
     assert total == 20  # each was learned at its first sending, which nobody heard of
@@ -116,10 +115,13 @@ def test_answers_that_are_lost_are_asked_for_again_and_events_are_learned_once(u
 
 
 def test_what_may_not_be_done_twice_is_not_sent_twice(url: str) -> None:
-    with Client(url) as client:
+    with Client(url, timeout=PATIENCE) as client:
         client.put_items([NewItem("once")])
     network = Losing()
-    with Client(url, retries=QUICK, transport=network) as client, pytest.raises(ServiceUnavailable, match="DELETE"):
+    with (
+        Client(url, timeout=PATIENCE, retries=QUICK, transport=network) as client,
+        pytest.raises(ServiceUnavailable, match="DELETE"),
+    ):
         client.remove_item("once")
     assert network.sent == 1
 
@@ -181,10 +183,13 @@ def test_own_writes_are_asked_for() -> None:
 
 def test_background_events_are_batched_and_learned_once(url: str, home: Home) -> None:
     network = Losing()
-    with Client(url, retries=QUICK, transport=network) as client, BackgroundEvents(client, batch=50) as events:
+    with (
+        Client(url, timeout=PATIENCE, retries=QUICK, transport=network) as client,
+        BackgroundEvents(client, batch=50) as events,
+    ):
         for n in range(200):
             events.add(f"back{n}", "y")
-        assert events.flush(60)
+        assert events.flush(PATIENCE)
     assert (events.learned, events.refused) == (200, 0)
     assert network.sent < 60
     users = [line["user"] for line in home.lines().values() if str(line.get("user", "")).startswith("back")]
@@ -195,10 +200,13 @@ def test_background_events_are_batched_and_learned_once(url: str, home: Home) ->
 
 def test_a_refused_event_takes_no_other_with_it(url: str) -> None:
     refused: list[Any] = []
-    with Client(url) as client, BackgroundEvents(client, on_refused=lambda *one: refused.append(one)) as events:
+    with (
+        Client(url, timeout=PATIENCE) as client,
+        BackgroundEvents(client, on_refused=lambda *one: refused.append(one)) as events,
+    ):
         for n in range(9):
             events.add(f"good{n}", "y", context={"device": ["no", "list"]} if n == 4 else {})
-        assert events.flush(60)
+        assert events.flush(PATIENCE)
     assert (events.learned, events.refused) == (8, 1)
     ((event, error),) = refused
     assert event.user == "good4"
@@ -206,11 +214,17 @@ def test_a_refused_event_takes_no_other_with_it(url: str) -> None:
 
 
 def test_events_wait_while_the_service_is_away_and_not_without_end() -> None:
-    away = Client(transport=httpx.MockTransport(lambda _: httpx.Response(503, json={"detail": "away"})), retries=QUICK)
+    asked = threading.Event()
+
+    def answer(_: httpx.Request) -> httpx.Response:
+        asked.set()
+        return httpx.Response(503, json={"detail": "away"})
+
+    away = Client(transport=httpx.MockTransport(answer), retries=QUICK)
     events = BackgroundEvents(away, batch=1, waiting=5)
     for n in range(5):
         events.add(f"u{n}", "i")
-    time.sleep(0.05)
+    assert asked.wait(PATIENCE)
     events.add("u5", "i")  # one of them is being sent
     with pytest.raises(ServiceUnavailable, match="5 events are waiting"):
         events.add("u6", "i")
@@ -242,7 +256,7 @@ def loaded(name: str, path: Path) -> Any:
 
 def test_the_shop_on_fastapi(url: str, monkeypatch: pytest.MonkeyPatch, home: Home) -> None:
     monkeypatch.setenv("COLDSTREAM_URL", url)
-    with Client(url) as client:
+    with Client(url, timeout=PATIENCE) as client:
         client.put_items([NewItem("m50"), NewItem("m51")])
     shop = loaded("shop", ROOT / "examples" / "fastapi_shop" / "shop.py")
 

@@ -6,12 +6,13 @@ import re
 import signal
 import subprocess
 import sys
-import time
 import tomllib
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from served import PATIENCE, wait_until
 
 KEYS = [
     *("dataset", "method", "seed", "top", "window", "events_tested", "recall", "recall_window_mean", "recall_window_std"),
@@ -25,7 +26,7 @@ def command(*arguments: object) -> list[str]:
 
 def coldstream(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command(*arguments), env=os.environ | environment, capture_output=True, text=True, timeout=300, check=False
+        command(*arguments), env=os.environ | environment, capture_output=True, text=True, timeout=PATIENCE, check=False
     )
 
 
@@ -195,28 +196,35 @@ def test_an_interrupted_command_leaves_nothing_behind(tmp_path: Path, jobs: int,
         text=True,
         start_new_session=True,
     )
-    time.sleep(6)
+    wait_until(lambda: process.poll() is not None or processor_seconds(process.pid) > 5)  # it is in the middle of it
     assert process.poll() is None, process.communicate()
     if stop == signal.SIGINT:  # what Ctrl-C sends, to all of them
         os.killpg(process.pid, stop)
-        _, stderr = process.communicate(timeout=60)
+        _, stderr = process.communicate(timeout=PATIENCE)
         assert process.returncode == 130
         assert "interrupted" in stderr
         assert "Traceback" not in stderr
     else:
         process.kill()
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENCE)
     assert [path.name for path in out.iterdir()] == ["result.json"]
     assert (out / "result.json").read_text() == "old"
-    assert nobody_left(process.pid)
+    wait_until(lambda: is_gone(process.pid))  # helpers of Python's own take a moment to notice
 
 
-def nobody_left(group: int) -> bool:
-    """Whether all processes of a group are gone; helpers of Python's own take a moment to notice."""
-    for _ in range(100):
-        try:
-            os.killpg(group, 0)
-        except ProcessLookupError:
-            return True
-        time.sleep(0.1)
+def processor_seconds(group: int) -> float:
+    """The time that all processes of a group have had of the processor: unlike a clock's, it is theirs alone."""
+    ticks = 0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            fields = stat.read_text().rpartition(") ")[2].split()
+            ticks += (int(fields[11]) + int(fields[12])) * (int(fields[2]) == group)
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def is_gone(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return True
     return False

@@ -11,12 +11,14 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from browser import Demo, browser, drawn, wait_for_events
+from browser import PATIENCE, Demo, browser, drawn, wait_for_events
 from playwright.sync_api import Browser, Page, expect
 from served import SCHEMA, Served
 
 from coldstream.service.http.keys import Key, Keys, hashed
 from coldstream.storage import stores
+
+expect.set_options(timeout=1000 * PATIENCE)
 
 
 @pytest.fixture
@@ -80,9 +82,9 @@ def test_somebody_watches_tries_and_sees_the_service_go(demo: Demo, chromium: Br
 
     server = subprocess.run(["pgrep", "-f", f"serve --schema {tmp_path}"], capture_output=True, text=True, check=True)
     os.kill(int(server.stdout.split()[0]), signal.SIGKILL)
-    expect(page.get_by_test_id("banner")).to_be_visible(timeout=30_000)
+    expect(page.get_by_test_id("banner")).to_be_visible()
     expect(page.get_by_test_id("connection")).to_have_attribute("data-state", "lost")
-    assert demo.process.wait(60) == 2  # it says so, and does not wait for nobody
+    assert demo.process.wait(PATIENCE) == 2  # it says so, and does not wait for nobody
 
 
 TITLED = """
@@ -237,11 +239,11 @@ def test_with_keys_the_page_asks_for_one(tmp_path: Path, chromium: Browser) -> N
         page.goto(f"http://127.0.0.1:{server.port}/")
         page.get_by_test_id("key-input").fill("cs_wrong")
         page.get_by_test_id("key-submit").click()
-        expect(page.get_by_test_id("key-wrong")).to_be_visible(timeout=30_000)
+        expect(page.get_by_test_id("key-wrong")).to_be_visible()
         page.get_by_test_id("key-input").fill("cs_reader")
         page.get_by_test_id("key-submit").click()
-        expect(page.get_by_test_id("connection")).to_have_attribute("data-state", "live", timeout=30_000)
-        expect(page.get_by_test_id("verdict")).to_have_attribute("data-state", "empty", timeout=30_000)
+        expect(page.get_by_test_id("connection")).to_have_attribute("data-state", "live")
+        expect(page.get_by_test_id("verdict")).to_have_attribute("data-state", "empty")
 
 
 @pytest.mark.parametrize("scenario", ["clicks", "churn"])

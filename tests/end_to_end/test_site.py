@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import browser
+from browser import PATIENCE, browser
 
 ROOT = Path(__file__).parents[2]
 
@@ -50,5 +50,5 @@ def test_a_reader_finds_the_way_by_role_and_by_search(site: str) -> None:
         assert page.locator("table tr").count() > 20
         page.keyboard.press("/")
         page.keyboard.type("adagrad_window")
-        page.get_by_text("Every hyperparameter").last.wait_for(timeout=30_000)
+        page.get_by_text("Every hyperparameter").last.wait_for(timeout=1000 * PATIENCE)
         assert errors == []

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coldstream import (
@@ -120,7 +120,7 @@ def _diverge(recommender: Recommender, user: str) -> None:
 
 
 @given(lines=LINES)
-@settings(max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=120)
 def test_who_had_what_is_what_lives_say(lines: list[tuple[str, int, int]]) -> None:
     twin = Twin()
     for (kind, a, b), now in zip(lines, run(recommender(), lines, ask=True), strict=True):
@@ -143,7 +143,7 @@ def test_who_had_what_is_what_lives_say(lines: list[tuple[str, int, int]]) -> No
 
 
 @given(lines=LINES)
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=60)
 def test_who_asks_and_who_restarts_changes_nothing(lines: list[tuple[str, int, int]]) -> None:
     *_, asked = [recommender(), *run(recommender(), lines, ask=True)]
     *_, untouched = [recommender(), *run(recommender(), lines, ask=False)]

@@ -67,3 +67,24 @@ def test_what_nobody_used_for_so_many_events_goes_when_it_is_looked_at() -> None
     assert shop.users() == ["again"]
     assert shop.memory.gone["users expired"] == 1
     assert shop.memory.gone["values expired"] >= 1
+
+
+def test_under_a_budget_the_id_of_a_user_goes_with_the_user_and_never_alone() -> None:
+    shop = bounded(Schema(user=[Id()], item=[Id()], context=[Category("tag")]), memory="2 MiB")
+    for n in range(6000):
+        shop.learn(Event(f"u{n}", "i", context={"tag": f"t{n}"}))
+    assert shop.memory.used <= shop.memory.bound
+    gone = shop.memory.gone
+    assert gone["users evicted"] > 500
+    assert gone["values evicted"] > 500
+    assert set(shop.inspection.values("user.id", 10_000)) == set(shop.users())
+
+
+def test_times_before_1970_are_times_like_others() -> None:
+    shop = bounded()
+    shop.put_item("ended", available_until=-5.0)
+    shop.put_item("began", available_from=-5.0)
+    shop.put_item("always")
+    assert {best.item for best in shop.recommend(None, 9)} == {"ended", "always"}, "no time is known: it is before all"
+    for time, there in ((-10.0, {"ended", "always"}), (-5.0, {"began", "always"}), (5.0, {"began", "always"})):
+        assert {best.item for best in shop.recommend(None, 9, time=time)} == there

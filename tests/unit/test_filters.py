@@ -102,6 +102,24 @@ def test_a_condition_is_what_going_through_the_items_gives(where: dict, meets: C
     assert again.recommend(None, 100, where=where) == recommender.recommend(None, 100, where=where)
 
 
+@pytest.mark.parametrize(
+    ("condition", "found"),
+    [
+        ({"max": 0}, {"-1e30", "-7.5", "0"}),
+        ({"max": -8}, {"-1e30"}),
+        ({"min": -7.5}, {"-7.5", "0", "7.5", "1e30"}),
+        ({"min": 8}, {"1e30"}),
+        ({"min": -8, "max": 8}, {"-7.5", "0", "7.5"}),
+    ],
+)
+def test_a_range_without_an_end_has_none(condition: dict[str, float], found: set[str]) -> None:
+    recommender = Recommender(Schema(item=[Id(), Number("price", scale=1e30)]), factors=2, negatives=2)
+    for price in ("-1e30", "-7.5", "0", "7.5", "1e30"):
+        recommender.put_item(price, {"price": float(price)})
+    recommender.put_item("without a price", {})
+    assert {best.item for best in recommender.recommend(None, 9, where={"price": condition})} == found
+
+
 def test_filters_hold_together_with_ids_and_leave_a_kept_mask_as_it_was() -> None:
     recommender, where = made(), {"price": {"max": 6}}
     whole = {best.item for best in recommender.recommend(None, 50, where=where)}

@@ -247,7 +247,7 @@ def test_diversity_makes_a_list_more_different_and_worse(shop: Recommender) -> N
 def test_diversity_is_the_trade_off_that_the_definition_says(shop: Recommender, diversity: float, most: int | None) -> None:
     """Maximal marginal relevance, one by one, of all that may be recommended: there are fewer than a hundred."""
     ranking = shop.recommend("u3", 100)
-    theta, catalogue = shop._shared.machine.parameters.theta, shop._shared.catalogue
+    theta, catalogue = shop.engine.shared.machine.parameters.theta, shop.engine.shared.catalogue
     own = {}
     for one in ranking:
         position = catalogue.items.position[catalogue.slot(one.item)]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coldstream import Event, Feedback, Id, Recommender, Schema
-from coldstream.user_states import Seen
+from coldstream.users.states import Seen
 from conftest import bits
 
 KINDS = (Feedback("view", 0.2), Feedback("cart", 0.5), Feedback("purchase", 1), Feedback("dislike", -1))
@@ -40,13 +40,13 @@ def test_which_choices_count_is_as_defined(choices: list[int]) -> None:
 )
 def test_a_burst_counts_by_the_logarithm_and_many_habits_count_in_full(items: list[str], counted: dict[str, int]) -> None:
     recommender = Recommender(Schema(item=[Id()], exclude_seen=False), factors=2, negatives=2, seed=1)
-    recommender.replay([(n, Event("u", item)) for n, item in enumerate(items, 1)])
+    recommender.engine.replay([(n, Event("u", item)) for n, item in enumerate(items, 1)])
     assert {item: chosen(recommender)[item] for item in counted} == counted
 
 
 def chosen(recommender: Recommender) -> dict[str, int]:
     """How often each item counts as chosen."""
-    catalogue = recommender._shared.catalogue
+    catalogue = recommender.engine.shared.catalogue
     return {item: int(catalogue.items.choices[catalogue.slot(item)]) for item in catalogue.registered()}
 
 
@@ -80,9 +80,9 @@ def test_a_repeat_that_does_not_count_is_learned_from_only_where_the_user_may_ge
     recommender.put_items((f"i{n}", {}) for n in range(5))
     learned = []
     for _ in range(4):
-        before = recommender._shared.machine.parameters.rows.w.copy()
+        before = recommender.engine.shared.machine.parameters.rows.w.copy()
         recommender.learn(Event("u", "i1", kind=kind))
-        after = recommender._shared.machine.parameters.rows.w
+        after = recommender.engine.shared.machine.parameters.rows.w
         learned.append(not np.array_equal(before, after[: len(before)]))
     assert learned == [True, True, not exclude_seen, True]
 
@@ -123,22 +123,22 @@ def test_carts_of_a_session_are_carts_of_the_user_it_is_merged_into() -> None:
 def test_what_was_tried_goes_with_the_user_and_with_the_item() -> None:
     recommender = Recommender(SHOP, factors=2, negatives=2, seed=1)
     recommender.learn([Event("u", "a", kind="cart"), Event("u", "b", kind="cart")])
-    assert recommender._users.seen == 2
+    assert recommender.engine.users.seen == 2
     recommender.remove_item("a")
     for n in range(2000):  # until the slot of the item that went is used again
         recommender.put_item(f"c{n}")
         recommender.remove_item(f"c{n}")
     recommender.learn(Event("u", "b", kind="cart"))
-    assert recommender._users.seen == 1
+    assert recommender.engine.users.seen == 1
     recommender.forget_user("u")
-    assert recommender._users.seen == 0
+    assert recommender.engine.users.seen == 0
 
 
 def test_a_user_remembers_the_last_hundred_items_that_were_tried() -> None:
     recommender = Recommender(SHOP, factors=2, negatives=2, seed=1)
     recommender.learn([Event("u", f"i{n}", kind="cart") for n in range(150)])
-    assert len(recommender._users["u"].tried) == 100
-    assert recommender._users.seen == 100
+    assert len(recommender.engine.users["u"].tried) == 100
+    assert recommender.engine.users.seen == 100
 
 
 @given(
@@ -163,7 +163,7 @@ def test_repeats_lead_to_the_same_bits_one_by_one_and_many_at_once(
     many.learn(events)
     lines = list(enumerate(events, 1))
     replayed.replay(lines)
-    all_observed.replay_observed(lines)
+    all_observed.engine.replay_observed(lines)
     trained.train(events)
     assert bits(one_by_one) == bits(many) == bits(replayed)
     assert bits(observed) == bits(all_observed)

@@ -22,13 +22,10 @@ from coldstream.errors import InvalidInput, shown
 from coldstream.events.clock import Clock
 from coldstream.events.event import Event
 from coldstream.model.keyed_random import fill_normal, keys_of
-from coldstream.ragged import joined_texts, texts
-from coldstream.shared_model import SharedModel
-from coldstream.user_states import MOST_TRIED, Seen, UserStates
 from coldstream.support.arrays import Flags, Integers, grown
 from coldstream.support.compiled import unchecked_entry
 from coldstream.support.ragged import joined_texts, texts
-from coldstream.users.states import UserStates
+from coldstream.users.states import MOST_TRIED, Seen, UserStates
 
 _fill_normal = unchecked_entry(fill_normal)
 

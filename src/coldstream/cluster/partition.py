@@ -6,8 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coldstream.arrays import Doubles, Flags, Integers, Longs
-from coldstream.bounds import Bounds
 from coldstream.bounds.bounds import Bounds
 from coldstream.cluster.exchange import Changes, Exchange, owner
 from coldstream.cluster.learning import Elsewhere, replay_own
@@ -18,7 +16,7 @@ from coldstream.events.event import Event
 from coldstream.recommender import Recommender
 from coldstream.runtime.records import BoundsChanged, Interaction, Record, UserPut
 from coldstream.snapshots.increments import State
-from coldstream.support.arrays import Doubles, Integers, Longs
+from coldstream.support.arrays import Doubles, Flags, Integers, Longs
 from coldstream.support.memory_tuning import collection_paused
 
 

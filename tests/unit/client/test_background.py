@@ -6,20 +6,22 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 
 import pytest
 from receiver import Receiver, received
 
 from coldstream.client import BackgroundEvents, Client, ClientClosed, Retries, ServiceUnavailable
+from patience import PATIENCE
 
 ONCE = Retries(most=1)
 NOBODY = "http://127.0.0.1:9"
 BEGINNING = """
 import multiprocessing, os, sys
+import coldstream.client.process as process
 from coldstream.client import BackgroundEvents, Client, Retries
-client = Client({url!r}, retries=Retries(most=1))
+process.AT_END = {at_end}
+client = Client({url!r}, timeout={at_end}, retries=Retries(most=1))
 events = BackgroundEvents(client)
 def add(count, item):
     for n in range(count):
@@ -46,9 +48,9 @@ def service() -> Iterator[tuple[str, Receiver]]:
         yield both
 
 
-def program(url: str, text: str, seconds: float = 30.0) -> tuple[int, str]:
+def program(url: str, text: str, seconds: float = PATIENCE) -> tuple[int, str]:
     """How a program ended that does so, and what it said."""
-    code = BEGINNING.format(url=url) + text
+    code = BEGINNING.format(url=url, at_end=2 * PATIENCE) + text  # what waits for longer than it has to is ended
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=seconds)
     return done.returncode, done.stdout + done.stderr
 
@@ -74,23 +76,21 @@ def test_what_waits_is_sent_when_a_program_ends(service: tuple[str, Receiver], t
 
 
 def test_what_cannot_be_sent_when_a_program_ends_is_counted() -> None:
-    began = time.monotonic()
-    status, said = program(NOBODY, "import coldstream.client.process as p; p.AT_END = 1.0; add(300, 'x')")
+    status, said = program(NOBODY, "process.AT_END = 1.0; add(300, 'x')")
     assert status == 0
     assert "events that were not sent, and are lost: 300 (POST /events: ConnectError" in said
-    assert time.monotonic() - began < 8
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing is forked here")
-@pytest.mark.parametrize("text", [FORKED + "    os._exit(not events.close())", FORKED + "    sys.exit()", MULTIPROCESSING])
+@pytest.mark.parametrize(
+    "text", [FORKED + "    os._exit(not events.close(100))", FORKED + "    sys.exit()", MULTIPROCESSING]
+)
 def test_a_forked_process_sends_its_own_events_and_none_of_its_parents(service: tuple[str, Receiver], text: str) -> None:
     url, receiver = service
-    began = time.monotonic()
-    status, said = program(url, f"add(2000, 'parent')\n{text}\nprint(events.learned, events.close(), events.learned)")
+    status, said = program(url, f"add(2000, 'parent')\n{text}\nprint(events.learned, events.close(100), events.learned)")
     assert status == 0, said
     assert dict(receiver.items) == {"parent": 2000, "child": 500}, said
     assert said.split()[::3] == ["0", "2000"], said
-    assert time.monotonic() - began < 20
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing is forked here")
@@ -133,9 +133,9 @@ def test_what_on_refused_raises_holds_up_no_other_event(
 
     with Client(url) as client, BackgroundEvents(client, on_refused=refused) as events:
         events.add("u", "x", kind="no", event_id="order-7")
-        assert events.flush(10)
+        assert events.flush(PATIENCE)
         events.add("u", "y")
-        assert events.flush(10)
+        assert events.flush(PATIENCE)
     assert (events.learned, events.refused) == (1, 1)
     assert receiver.items == {"y": 1}
     (told,) = caplog.records
@@ -157,7 +157,7 @@ def test_an_answer_that_nobody_can_read_is_asked_for_again(
     monkeypatch.setattr(Client, "learn", learned)
     with Client(url) as client, BackgroundEvents(client) as events:
         events.add("u", "x")
-        assert events.flush(10)
+        assert events.flush(PATIENCE)
     assert receiver.items == {"x": 1}
     (told,) = caplog.records
     assert told.levelno == logging.ERROR
@@ -170,7 +170,7 @@ def test_a_client_that_was_closed_first_is_said(service: tuple[str, Receiver], c
     with pytest.raises(ClientClosed, match="this client was closed"):
         client.recommend("u")
     events.add("u", "x")
-    assert not events.flush(10)
+    assert not events.flush(PATIENCE)
     with pytest.raises(ServiceUnavailable, match="the client of this was closed"):
         events.add("u", "y")
     assert not events.close()
@@ -187,7 +187,7 @@ def test_one_that_is_dropped_sends_what_it_has_and_ends(service: tuple[str, Rece
         (thread,) = [one for one in threading.enumerate() if one.name == "coldstream-events"]
         del events
         gc.collect()
-        thread.join(10)
+        thread.join(PATIENCE)
         assert not thread.is_alive()
         assert receiver.items == {"x": 1000}
         assert threading.active_count() <= before + 1  # the receiver's, for the connection

@@ -428,6 +428,29 @@ def test_a_stop_while_people_are_erased_is_no_failure(store: Full, folder: Path,
     assert [record for record in caplog.records if record.levelname in ("WARNING", "ERROR")] == []
 
 
+def test_sessions_are_erased_from_what_is_beside_the_log_too(store: Full, folder: Path) -> None:
+    """Memory may not know any more whose a session was; the log does."""
+    asked = list[set[str]]()
+
+    async def beside(users: Collection[str]) -> None:
+        asked.append(set(users))
+
+    async def live() -> None:
+        requested = RequestedModel(SCHEMA, Hyperparameters(factors=3, negatives=3), 0)
+        writer = Writer(store, recovered(store, requested), NEVER, folder, erase_beside=beside)
+        await writer.start(lambda: None)
+        visits = [Interaction(who, "i1", 0.0) for who in ("visit-1", "visit-2", "visit-3")]
+        await writer.write([*ITEMS, *ANN, *BOB, *visits])
+        for session, user in (("visit-1", "visit-2"), ("visit-2", "ann"), ("visit-3", "bob")):
+            await writer.write([UserMerged(session, user)])
+        writer.learner.recommender.engine.users.sessions.clear()  # as if ann had had to go, and come back
+        await forget(writer, "ann")
+        await writer.stop()
+
+    asyncio.run(live())
+    assert asked == [{"ann", "visit-1", "visit-2"}]
+
+
 def test_a_deletion_is_answered_before_the_log_is_read(store: Full, folder: Path) -> None:
     async def work(writer: Writer) -> None:
         await writer.write([*ITEMS, *ANN, *BOB])
@@ -437,7 +460,7 @@ def test_a_deletion_is_answered_before_the_log_is_read(store: Full, folder: Path
         assert (reads, store.snapshots()) == ([], [])
         assert not writer.learner.recommender.has_user("ann")
         assert writer.erasures.pending["ann"].position == position == store.last()
-        assert 0 <= writer.erasures.oldest_seconds < 10
+        assert 0 <= writer.erasures.oldest_seconds < 600
         await erased(writer)
         assert (len(store.snapshots()), writer.erasures.oldest_seconds) == (2, 0)
         assert reads
@@ -445,17 +468,23 @@ def test_a_deletion_is_answered_before_the_log_is_read(store: Full, folder: Path
     during(store, folder, work)
 
 
-def test_those_who_wait_are_erased_together_when_the_first_has_waited_long_enough(store: Full, folder: Path) -> None:
+def test_those_who_wait_are_erased_together_when_the_first_has_waited_long_enough(
+    store: Full, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [1e9]
+    monkeypatch.setattr(module, "time", lambda: now[0])
+
     async def live() -> None:
-        limits = WriterLimits(snapshot_lines=0, snapshot_seconds=0, erase_seconds=0.3)
+        limits = WriterLimits(snapshot_lines=0, snapshot_seconds=0, erase_seconds=600)
         requested = RequestedModel(SCHEMA, Hyperparameters(factors=3, negatives=3), 0)
         writer = Writer(store, recovered(store, requested), limits, folder)
         await writer.start(lambda: None)
         await writer.write([*ITEMS, *ANN, *BOB])
         await writer.forget("ann")
-        await asyncio.sleep(0.1)
+        now[0] += 599
         await writer.forget("bob")
         assert len(writer.erasures.pending) == 2
+        now[0] += 1
         await erased(writer)
         assert [saved.number for saved in store.snapshots()] == [2, 1]
         await writer.stop()

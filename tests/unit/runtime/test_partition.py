@@ -5,18 +5,12 @@ import pytest
 from several import SCHEMA, lines, recommender
 
 from coldstream import Category, Feedback, Id, Recommender, Schema
-from coldstream.errors import Interrupted, InvalidInput
-from coldstream.exchange import owner
-from coldstream.runtime.learners import LocalLearners
-from coldstream.runtime.lines import Lines, batches
-from coldstream.runtime.records import Interaction, ItemPut, ItemRemoved, UserForgotten, UserPut
-from coldstream import Category, Recommender, Schema
 from coldstream.cluster.exchange import adopt, owner
 from coldstream.cluster.learners import LocalLearners
 from coldstream.cluster.learning import PartRecommender
 from coldstream.cluster.lines import Lines, batches
 from coldstream.errors import Interrupted, InvalidInput
-from coldstream.runtime.records import Interaction, ItemPut, ItemRemoved, UserPut
+from coldstream.runtime.records import Interaction, ItemPut, ItemRemoved, UserForgotten, UserPut
 from conftest import bits
 
 HELD = ("w", "V", "Gw", "GV", "Sw", "SV", "touched_at")

@@ -12,6 +12,7 @@ from coldstream.errors import Interrupted, StoreInUse, StoreUnavailable
 from coldstream.runtime.replication import replica as module
 from coldstream.runtime.replication.replica import Replica
 from coldstream.storage.sharing import News, Shared
+from patience import PATIENCE
 
 HELD = News(3, 20, 0, "10.0.0.1:80", 7, held=True, followed=True)
 FREE = HELD._replace(held=False)
@@ -71,7 +72,7 @@ def replica(shared: object = None, sharing: Said | None = None) -> Any:
 
 def run(check: Callable[[], Awaitable[None]]) -> None:
     async def checked() -> None:
-        await asyncio.wait_for(check(), 20.0)
+        await asyncio.wait_for(check(), PATIENCE)
 
     asyncio.run(checked())
 

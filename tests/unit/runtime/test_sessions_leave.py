@@ -27,6 +27,7 @@ from coldstream.storage import stores
 from coldstream.storage.sqlite.store import SqliteStore
 from coldstream.storage.store import LogLine
 from conftest import bits
+from patience import PATIENCE, until
 
 SCHEMA = Schema(user=[Id(), Category("country")], item=[Id()], context=[Category("mail")])
 NEVER = WriterLimits(snapshot_lines=0, snapshot_seconds=0, erase_seconds=0)
@@ -38,10 +39,12 @@ class Gated(SqliteStore):
     """A store whose appends wait as long as it is told so."""
 
     gate: threading.Event | None = None
+    waits = False
 
     def append(self, lines: Sequence[LogLine], after: int, /) -> list[int | None]:
         if self.gate is not None:
-            self.gate.wait(10)
+            self.waits = True
+            assert self.gate.wait(PATIENCE)
         return super().append(lines, after)
 
 
@@ -68,7 +71,7 @@ def during(store: Gated, folder: Path, work: Callable[[Writer], Awaitable[None]]
         writer = Writer(store, recovered(store, requested), NEVER, folder)
         await writer.start(lambda: None)
         try:
-            await asyncio.wait_for(work(writer), 60)
+            await asyncio.wait_for(work(writer), PATIENCE)
         finally:
             await writer.stop()
         assert writer.failed is None
@@ -139,12 +142,14 @@ def test_an_erasure_of_sessions_that_a_crash_cut_short_is_made_up_for(store: Gat
         def cut_short(users: Any, base: int, /) -> Iterator[None]:
             steps = purge(users, base)
             yield next(steps)
+            failed.set()
             raise ZeroDivisionError
 
         store.purge_in_steps = cut_short  # type: ignore[method-assign]
         await writer.forget("ann")
-        await asyncio.sleep(0.1)
+        await until(failed.is_set)
 
+    failed = threading.Event()
     during(store, folder, work, users=MOST)
     store.close()
     with closing(Gated(folder)) as reopened:
@@ -157,7 +162,7 @@ def test_a_session_that_is_merged_at_the_moment_of_the_deletion_is_erased_too(st
         await writer.write([ItemPut("i1", {}), visit("visit-1"), UserPut("ann", {})])
         store.gate = threading.Event()
         blocker = asyncio.create_task(writer.write([Interaction("bob", "i1")]))
-        await asyncio.sleep(0.05)
+        await until(lambda: store.waits)
         merging = asyncio.create_task(writer.write([UserMerged("visit-1", "ann")]))
         await asyncio.sleep(0)
         leaving = asyncio.create_task(writer.forget("ann"))

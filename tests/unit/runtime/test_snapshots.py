@@ -31,6 +31,7 @@ from coldstream.storage.sqlite.store import SqliteStore
 from coldstream.storage.store import Saved
 from coldstream.support import memory_tuning
 from conftest import bits
+from patience import PATIENCE
 
 NEVER = WriterLimits(snapshot_lines=0, snapshot_seconds=0, erase_seconds=0)
 SAME = RequestedModel(Schema(user=[Id(), Category("city")], item=[Id()]), Hyperparameters(factors=4, negatives=3), 0)
@@ -234,7 +235,7 @@ def test_a_stop_does_not_wait_for_a_child_that_takes_long(
         await writer.start(lambda: None)
         await writer.write([event(1)])
         await writer.write([event(2)])
-        await asyncio.wait_for(writer.stop(), 5)
+        await asyncio.wait_for(writer.stop(), PATIENCE)
 
     asyncio.run(live())
     assert children() <= others
@@ -293,7 +294,7 @@ def test_a_file_is_left_to_the_process_that_writes_it(tmp_path: Path) -> None:
         own, other = (tmp_path / f".full-{pid}-1.taking.snapshot" for pid in (os.getpid(), alive.pid))
         assert [_is_being_written(file) for file in (own, other, tmp_path / ".full.taking.snapshot")] == [False, True, False]
         alive.kill()
-        wait = time.monotonic() + 10
+        wait = time.monotonic() + PATIENCE
         while _is_being_written(other) and time.monotonic() < wait:
             time.sleep(0.01)
         assert not _is_being_written(other)  # though nobody has asked for its status yet
@@ -357,7 +358,7 @@ def test_a_failed_writer_leaves_nothing_behind_that_goes_on(
         await writer.start(lambda: None)
         await writer.snapshot()
         writer.failed = StoreUnavailable("gone")
-        await asyncio.wait_for(writer.stop(), 10.0)
+        await asyncio.wait_for(writer.stop(), PATIENCE)
 
     monkeypatch.setattr(memory_tuning, "collapse", long)
     asyncio.run(live())

@@ -34,6 +34,7 @@ from coldstream.runtime.team import Hiring
 from coldstream.snapshots.increments import State
 from coldstream.storage.sqlite.store import SqliteStore
 from conftest import bits
+from patience import PATIENCE
 
 
 def hiring(begin: Callable[[State, int], LocalLearners] | None) -> Hiring:
@@ -321,7 +322,7 @@ def test_a_snapshot_waits_for_the_merge() -> None:
         assert not waiting.done()
         assert front.is_waited_for
         front.apply(*log[-1])
-        await asyncio.wait_for(waiting, 1)
+        await asyncio.wait_for(waiting, PATIENCE)
         return front.is_waited_for
 
     assert not asyncio.run(waits())

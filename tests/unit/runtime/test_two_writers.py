@@ -2,6 +2,7 @@
 
 import asyncio
 import tempfile
+import time
 from collections.abc import Callable
 from contextlib import closing, suppress
 from math import inf
@@ -24,6 +25,7 @@ from coldstream.storage import stores
 from coldstream.storage.postgres import session as postgres_session
 from coldstream.storage.store import Store
 from conftest import bits
+from patience import PATIENCE
 
 if TYPE_CHECKING:
     from postgres_server import PostgresServer
@@ -58,11 +60,12 @@ def contested(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytes
 
 async def insist(writer: Writer, records: list[Record]) -> list[int | None]:
     """Send again what the store did not take."""
-    for _ in range(50):
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
         try:
             return await writer.write(records)
         except StoreUnavailable:
-            continue
+            await asyncio.sleep(0.005)
     raise AssertionError("it was never taken")
 
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 import shutil
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -28,6 +29,7 @@ from coldstream.storage import stores
 from coldstream.storage.sqlite.store import SqliteStore
 from coldstream.storage.store import LogLine
 from conftest import bits
+from patience import PATIENCE, until
 
 SMALL = Hyperparameters(factors=3, negatives=3)
 SCHEMA = Schema(user=[Id(), Category("country")], item=[Id(), Category("genre")])
@@ -43,10 +45,13 @@ class Faulty(SqliteStore):
         self.before = self.after = self.saving = 0
         self.appended: list[int] = []
         self.gate: threading.Event | None = None
+        self.waits = threading.Event()
+        """Set while, and after, an append waits at the gate."""
 
     def append(self, lines: Sequence[LogLine], after: int, /) -> list[int | None]:
         if self.gate is not None:
-            self.gate.wait(10)
+            self.waits.set()
+            assert self.gate.wait(PATIENCE)
         if self.before:
             self.before -= 1
             raise StoreUnavailable("no room")
@@ -141,7 +146,7 @@ def test_concurrent_calls_share_commits_and_are_learned_in_order(store: Faulty) 
     async def work(writer: Writer) -> None:
         store.gate = threading.Event()
         calls = [asyncio.create_task(writer.write([record])) for record in events(50)]
-        await asyncio.sleep(0.05)
+        await until(store.waits.is_set)
         store.gate.set()
         positions = [position for call in calls for position in await call]
         assert positions == list(range(2, 52))
@@ -156,7 +161,7 @@ def test_a_refused_record_takes_its_call_with_it_and_no_other(store: Faulty) -> 
     async def work(writer: Writer) -> None:
         store.gate = threading.Event()
         first = asyncio.create_task(writer.write([Interaction("a", "i")]))
-        await asyncio.sleep(0.05)
+        await until(store.waits.is_set)
         bad = asyncio.create_task(writer.write([Interaction("b", "i"), ItemPut("i", {"colour": "red"})]))
         good = asyncio.create_task(writer.write([Interaction("c", "i")]))
         store.gate.set()
@@ -303,7 +308,7 @@ def test_more_than_can_wait_is_refused(store: Faulty) -> None:
     async def work(writer: Writer) -> None:
         store.gate = threading.Event()
         first = asyncio.create_task(writer.write(events(2)))
-        await asyncio.sleep(0.05)
+        await until(store.waits.is_set)
         second = asyncio.create_task(writer.write(events(8)))
         await asyncio.sleep(0)
         with pytest.raises(Overloaded, match="8 records wait"):
@@ -338,13 +343,12 @@ def test_a_snapshot_that_fails_stops_nobody_and_is_tried_again(store: Faulty, mo
         store.saving = 1
         for record in events(40):
             await writer.write([record])
-        for _ in range(1000):
+        end = time.monotonic() + PATIENCE
+        while writer.snapshots.newest is None:
+            assert time.monotonic() < end, "none was taken"
             await writer.write([UserPut("u1", {})])  # whoever writes finds out what is due
-            if writer.snapshots.newest is not None:
-                break
             await asyncio.sleep(0.01)
         assert store.saving == 0
-        assert writer.snapshots.newest is not None
 
     during(store, work, WriterLimits(snapshot_lines=10, snapshot_seconds=0))
 
@@ -405,9 +409,9 @@ def test_everybody_who_waits_hears_of_the_end(store: Faulty, monkeypatch: pytest
         store.gate = threading.Event()
         calls: list[Record] = [Interaction("a", "i1"), ItemRemoved("i1"), Interaction("b", "i1"), ItemPut("i2", {})]
         waiting = [asyncio.create_task(writer.write([record])) for record in calls]
-        await asyncio.sleep(0.05)  # the first is being written, and the others cannot share its commit
+        await until(store.waits.is_set)  # the first is being written, and the others cannot share its commit
         store.gate.set()
-        answers = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 60)
+        answers = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), PATIENCE)
         await writer.stop()
         return answers
 
@@ -436,11 +440,8 @@ def test_a_snapshot_is_due_after_a_time_in_which_something_was_learned(store: Fa
         assert writer.snapshots.newest is not None
         assert writer.snapshots.newest.position == 1
         writer.snapshots.begin_if_due(writer.learner, 0, 1e-9)
-        for _ in range(10_000):
-            if writer.snapshots.newest.position == 6:
-                return
-            await asyncio.sleep(0.01)
-        raise AssertionError("none was taken")
+        newest = writer.snapshots
+        await until(lambda: newest.newest is not None and newest.newest.position == 6)
 
     during(store, work)
 
@@ -461,7 +462,7 @@ def test_a_log_that_is_replaced_under_a_writer_ends_it(tmp_path: Path, notices: 
         elif notices == "a snapshot that is due":
             writer.snapshots.begin_if_due(writer.learner, 1, 0)
         if notices != "the last snapshot":
-            await asyncio.wait_for(told.wait(), 60)
+            await asyncio.wait_for(told.wait(), PATIENCE)
         await writer.stop()
         return writer
 
@@ -565,7 +566,7 @@ def test_people_forgotten_together_share_two_snapshots(store: Faulty) -> None:
         await writer.write(events(20))
         store.gate = threading.Event()
         blocker = asyncio.create_task(writer.write([Interaction("x", "i")]))
-        await asyncio.sleep(0.05)
+        await until(store.waits.is_set)
         leaving = [asyncio.create_task(writer.forget(f"u{n}")) for n in range(5)]
         await asyncio.sleep(0)
         store.gate.set()

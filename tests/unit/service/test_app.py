@@ -16,7 +16,7 @@ from coldstream.service.http.routes import ROUTES
 from conftest import bits
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     served = Api(tmp_path_factory.mktemp("api")).start()
     yield served
@@ -440,6 +440,7 @@ def test_the_document_says_what_every_field_and_every_parameter_means(api: Api) 
 
 def test_recommended_items_come_with_their_attributes_if_wanted(api: Api, fresh: str) -> None:
     api.call("POST", "/items", [{"id": f"{fresh}a", "attributes": {"genre": ["jazz"], "price": 3}}, {"id": f"{fresh}b"}])
+    api.call("POST", "/events", {"user": f"{fresh}u", "item": f"{fresh}a"})  # before it, there is nothing to explain
     wanted = {"allow": [f"{fresh}a", f"{fresh}b"]}
     described = api.call("POST", "/recommend", {**wanted, "describe": True}).json["items"]
     assert {one["item"]: one["attributes"] for one in described} == {

@@ -4,15 +4,16 @@ import asyncio
 import json
 import resource
 import time
+from contextlib import suppress
 from typing import Any
 
 import pytest
 import uvicorn
-from listening import BIG, Client, Listening, echo, listening, wait_until
+from listening import BIG, PATIENCE, Client, Listening, echo, listening, wait_until
 from uvicorn.server import ServerState
 
 from coldstream import InvalidInput
-from coldstream.service.http.connection import MOST_HEADERS, SPARE
+from coldstream.service.http.connection import MOST_HEADERS, SPARE, Connection
 from coldstream.service.http.connection_limits import MOST, RESERVED, connection_limits
 from coldstream.service.http.connections import Connections
 from coldstream.service.http.turned_away import LOG_EVERY, Reason, TurnedAway
@@ -42,6 +43,19 @@ def served(client: Client) -> bool:
     return client.answer()[0] == 200
 
 
+def served_client(server: Listening) -> Client:
+    """A client that was served. Where the limit is short and the machine busy, it may come too late: then another comes."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        client = server.client()
+        try:
+            assert served(client)
+        except OSError:
+            assert time.monotonic() < end
+        else:
+            return client
+
+
 def test_an_ordinary_client_is_served_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
     with listening(monkeypatch) as server:
         client = server.client()
@@ -66,8 +80,7 @@ def test_who_connects_and_says_nothing_is_not_waited_for(monkeypatch: pytest.Mon
 
 def test_headers_that_never_end_are_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     with listening(monkeypatch, header_seconds=0.3, idle_seconds=LONG) as server:
-        client = server.client()
-        assert served(client)
+        client = served_client(server)
         client.send(b"GET /a HTTP/1.1\r\nHost: loc")
         assert "headers" in refused(client.answer(), 408)
         assert client.is_ended()
@@ -245,9 +258,14 @@ def test_who_does_not_read_an_answer_loses_it(monkeypatch: pytest.MonkeyPatch) -
         client = server.client()
         client.send(b"GET /big HTTP/1.1\r\nHost: localhost\r\n\r\n" * 8)
         wait_until(lambda: "coldstream_connections 0.0" in server.metrics())
-        reader = server.client()
-        reader.send(b"GET /big HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        assert len(reader.answer()[2]) == BIG
+        end, body = time.monotonic() + PATIENCE, b""
+        while not body:  # a busy machine may have the reader come too late
+            reader = server.client()
+            reader.send(b"GET /big HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            with suppress(OSError, AssertionError):
+                body = reader.answer()[2]
+            assert body or time.monotonic() < end
+        assert len(body) == BIG
 
 
 # Room
@@ -404,11 +422,18 @@ def test_an_offer_to_speak_another_protocol_is_passed_over(monkeypatch: pytest.M
 
 
 def test_a_body_after_an_offer_in_pieces_is_no_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    came, received = list[bytes](), Connection.data_received
+
+    def noted(connection: Connection, data: bytes) -> None:
+        came.append(data)
+        received(connection, data)
+
+    monkeypatch.setattr(Connection, "data_received", noted)
     with listening(monkeypatch) as server:
         client = server.client()
         head = b"POST /a HTTP/1.1\r\nHost: localhost\r\n%bContent-Length: %d\r\n\r\n" % (OFFER, len(GET))
         client.send(head[:50])
-        time.sleep(0.2)  # or the two would come as one
+        wait_until(lambda: came == [head[:50]])
         client.send(head[50:] + GET)
         assert "Upgrade" in refused(client.answer(), 400)
         assert client.is_ended()

@@ -27,6 +27,7 @@ from coldstream.service.settings import Settings
 from coldstream.storage.shown import MOST_POSITIONS, PositionCount, ShownList, ShownStore, Take
 from coldstream.storage.sqlite import shown as sqlite_shown
 from coldstream.storage.sqlite.shown import SqliteShown, read
+from patience import until
 
 KINDS = SCHEMA + "[feedback]\nview = 0.2\npurchase = 1\ndislike = -1\n"
 
@@ -150,10 +151,12 @@ def test_whoever_was_forgotten_before_a_crash_is_erased_after_it(tmp_path: Path)
     api.stop()
     api = Api(tmp_path, erase_minutes=1000.0).start()
     try:
-        until = 100
-        while api.run(_found(api.service.impressions._store, name)) and (until := until - 1):
+        for _ in range(1200):
+            if not api.run(_found(api.service.impressions._store, name)):
+                break
             api.run(asyncio.sleep(0.1))
-        assert until
+        else:
+            raise AssertionError("the list was not erased in two minutes")
     finally:
         api.stop()
 
@@ -317,11 +320,7 @@ def test_whoever_could_not_be_erased_is_when_the_store_is_back_although_the_log_
             await asyncio.sleep(0.2)
             assert next(iter(read(tmp_path))).user == "ann"
             other.execute("COMMIT")
-            for _ in range(100):
-                await asyncio.sleep(0.05)
-                if not list(read(tmp_path)):
-                    break
-        assert not list(read(tmp_path))
+            await until(lambda: not list(read(tmp_path)))
         await own.stop()
 
     asyncio.run(run())
@@ -574,16 +573,15 @@ def test_a_list_that_another_process_keeps_after_an_erasure_goes_a_minute_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def run() -> None:
-        monkeypatch.setattr(module, "EXPIRE_EVERY", 0.2)
+        now = [0.0]
+        monkeypatch.setattr(module, "monotonic", lambda: now[0])
         monkeypatch.setattr(module, "KEEP_EVERY", 0.05)
         own, late = Impressions(SqliteShown(tmp_path), retain=1e9), SqliteShown(tmp_path)
         own.start(lambda: ())
         await own.erase(["ann"])
         late.keep([ShownList("late", "ann", 1e9, ("a",)), ShownList("bob's", "bob", 1e9, ("a",))])
-        for _ in range(100):
-            await asyncio.sleep(0.05)
-            if not late.find(["late"]):
-                break
+        now[0] += module.EXPIRE_EVERY
+        await until(lambda: not late.find(["late"]))
         assert list(late.find(["late", "bob's"])) == ["bob's"]
         await own.stop()
         late.close()

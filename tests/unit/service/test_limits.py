@@ -19,7 +19,7 @@ TAGS = [f"tag-{n}" for n in range(256)]
 ITEMS = 120
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     served = Api(tmp_path_factory.mktemp("limits")).start()
     genres = [[f"g{m}" for m in range(n % 40)] for n in range(ITEMS)]

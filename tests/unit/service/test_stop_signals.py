@@ -10,6 +10,7 @@ import uvicorn
 
 from coldstream.service.http import server as module
 from coldstream.service.settings import Settings
+from patience import until
 
 
 def server(leave: Any) -> tuple[Any, list[int]]:
@@ -57,7 +58,7 @@ def test_signals_are_heard_while_it_serves_and_given_back_afterwards() -> None:
         with own.capture_signals():
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.raise_signal(number)
-            await asyncio.sleep(0.05)
+            await until(lambda: len(heard) == 2)
         assert heard == [signal.SIGINT, signal.SIGTERM]
         after = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
         assert all(

@@ -21,6 +21,7 @@ from coldstream.storage.postgres.followed import PostgresFollowed
 from coldstream.storage.postgres.sharing import PostgresSharing
 from coldstream.storage.postgres.store import PostgresStore, inspected
 from coldstream.storage.store import Entry, LogLine
+from patience import PATIENCE
 
 if TYPE_CHECKING:
     from postgres_server import PostgresServer
@@ -319,7 +320,7 @@ def test_a_writer_that_was_stopped_within_a_transaction_is_replaced(url: str, st
             connection.execute("BEGIN")
             connection.execute("SELECT FROM coldstream_meta FOR UPDATE")
             connection.execute("UPDATE coldstream_writer SET beat = beat + 1")
-            epoch, until = store.epoch, time.monotonic() + 10.0
+            epoch, until = store.epoch, time.monotonic() + PATIENCE
             ended = False
             while not ended and time.monotonic() < until:
                 with suppress(StoreUnavailable):
