@@ -15,7 +15,6 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from coldstream.snapshots.huge_pages import Collapsing, collapse, small_bytes
 
 from coldstream.support import memory_tuning
 from coldstream.support.memory_tuning import Collapsing, collapse, small_bytes

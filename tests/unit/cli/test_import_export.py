@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx
 import pyarrow.parquet as pq
@@ -13,6 +14,7 @@ import pytest
 sys.path.append(str(Path(__file__).parents[1] / "service"))
 from api import SCHEMA, Api
 
+import coldstream.client.client as client_module
 from coldstream.cli import main, running_service
 from coldstream.cli.running_service import RunningService
 from coldstream.errors import Unavailable
