@@ -16,7 +16,7 @@ from coldstream.config import Hyperparameters
 from coldstream.lists.inspection import finished
 from coldstream.runtime.erasure import compaction
 from coldstream.runtime.erasure.claims import FEW, Claims, claimed, session_digest
-from coldstream.runtime.erasure.erasure import UnclaimedValues
+from coldstream.runtime.erasure.erasures import UnclaimedValues
 from coldstream.runtime.erasure.leaving import Leaving
 from coldstream.runtime.learner import Learner
 from coldstream.runtime.limits import WriterLimits

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coldstream.engine import least_used as module
-from coldstream.engine.least_used import least_used
+from coldstream.engine import eviction as module
+from coldstream.engine.eviction import least_used
 
 SHIFTS = [0.0, 1.0, math.nan, 0.25]
 

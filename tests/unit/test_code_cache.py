@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import coldstream
-from coldstream.support import code_cache
+import coldstream.support.compiled as compiled_module
 
 USE = """
 import warnings
@@ -95,35 +95,35 @@ def test_the_folder_that_numba_was_told_is_used_and_nothing_is_said(installation
 
 @pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(code_cache.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(compiled_module.tempfile, "gettempdir", lambda: str(tmp_path))
     return tmp_path
 
 
 def test_the_folder_of_an_earlier_start_is_found_again(temporary: Path) -> None:
-    own = code_cache._own_folder()
+    own = compiled_module._own_folder()
     assert own == temporary / f"coldstream-machine-code-{os.getuid()}"
     (own / "code").write_text("kept")
-    assert code_cache._own_folder() == own
+    assert compiled_module._own_folder() == own
     assert [path.name for path in own.iterdir()] == ["code"], "what was written to try it is gone"
 
 
 @pytest.mark.parametrize("mode", [0o770, 0o750, 0o704, 0o701])
 def test_a_folder_that_is_open_to_others_in_any_way_is_none(temporary: Path, mode: int) -> None:
-    own = code_cache._own_folder()
+    own = compiled_module._own_folder()
     assert own is not None
     own.chmod(mode)
-    assert code_cache._own_folder() is None
+    assert compiled_module._own_folder() is None
 
 
 def test_somebody_elses_folder_is_none_and_so_is_no_folder_at_all(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    own = code_cache._own_folder()
-    monkeypatch.setattr(code_cache.os, "getuid", lambda: 4321)
+    own = compiled_module._own_folder()
+    monkeypatch.setattr(compiled_module.os, "getuid", lambda: 4321)
     theirs = temporary / "coldstream-machine-code-4321"
     theirs.mkdir(mode=0o700)
-    assert code_cache._own_folder() is None
+    assert compiled_module._own_folder() is None
     monkeypatch.undo()
-    monkeypatch.setattr(code_cache.tempfile, "gettempdir", lambda: str(temporary / "nowhere"))
-    assert code_cache._own_folder() is None
+    monkeypatch.setattr(compiled_module.tempfile, "gettempdir", lambda: str(temporary / "nowhere"))
+    assert compiled_module._own_folder() is None
     assert own is not None
 
 
@@ -131,10 +131,10 @@ def test_somebody_elses_folder_is_none_and_so_is_no_folder_at_all(temporary: Pat
 def test_what_cannot_be_kept_beside_the_sources_is_kept_there_or_nowhere(
     there: bool, temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(code_cache, "_said", False)
+    monkeypatch.setattr(compiled_module, "_said", False)
     if not there:
-        monkeypatch.setattr(code_cache, "_own_folder", lambda: None)
-    config, asked = code_cache.numba.config, list[tuple[bool, str]]()
+        monkeypatch.setattr(compiled_module, "_own_folder", lambda: None)
+    config, asked = compiled_module.numba.config, list[tuple[bool, str]]()
     before = config.CACHE_DIR
 
     def compile_(cache: bool) -> str:
@@ -144,9 +144,9 @@ def test_what_cannot_be_kept_beside_the_sources_is_kept_there_or_nowhere(
         return "compiled"
 
     with pytest.warns(RuntimeWarning, match="is kept in" if there else "cannot be kept anywhere") as said:
-        assert [code_cache.cached(compile_) for _ in range(2)] == ["compiled"] * 2
+        assert [compiled_module.cached(compile_) for _ in range(2)] == ["compiled"] * 2
     assert len(said) == 1, "once for all kernels"
-    own = str(code_cache._own_folder()) if there else before
+    own = str(compiled_module._own_folder()) if there else before
     assert asked == [(True, before), (there, own)] * 2
     assert before == config.CACHE_DIR
 
@@ -156,4 +156,4 @@ def test_other_errors_of_a_compiler_are_told() -> None:
         raise RuntimeError("out of registers")
 
     with pytest.raises(RuntimeError, match="out of registers"):
-        code_cache.cached(compile_)
+        compiled_module.cached(compile_)

@@ -261,7 +261,7 @@ import gc
 import re
 from coldstream import Bounds, Event, Id, Recommender, Schema
 from coldstream.catalogue import slot_table
-from coldstream.service.process_memory import resident_bytes
+from coldstream.service.handlers.search import resident_bytes
 
 slot_table.kept = lambda live: 10**9
 recommender = Recommender(Schema(item=[Id()]), seed=4, trends=(), bounds=Bounds(items=300))
@@ -286,7 +286,7 @@ def test_what_is_gone_weighs_no_more_than_our_costs_say() -> None:
 MEASURED = """
 import gc, sys
 from coldstream import Bounds, Categories, Category, Event, Id, Recommender, Schema
-from coldstream.service.process_memory import resident_bytes
+from coldstream.service.handlers.search import resident_bytes
 
 schema = Schema(user=[Id(), Category("country")], item=[Id()], context=[Category("device"), Categories("tags")])
 recommender = Recommender(schema, seed=4, bounds=Bounds(memory="96 MiB"))
@@ -319,7 +319,7 @@ def test_the_process_grows_no_more_than_our_costs_say() -> None:
 PACKED = """
 import gc, sys
 from coldstream import Bounds, Categories, Event, Id, LastAttribute, Recommender, Schema
-from coldstream.service.process_memory import resident_bytes
+from coldstream.service.handlers.search import resident_bytes
 
 schema = Schema(item=[Id(), Categories("genre")], context=[LastAttribute("last_genre", of="genre")])
 recommender = Recommender(schema, seed=4, factors=4, negatives=4, bounds=Bounds(memory="1 GiB"))

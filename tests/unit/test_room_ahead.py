@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from coldstream import Bounds, Category, Event, Id, Recommender, Schema
-from coldstream.service.process_memory import resident_bytes
+from coldstream.service.handlers.search import resident_bytes
 from coldstream.support import memory_tuning
 from coldstream.support.memory_tuning import RoomAhead, populate
 from conftest import bits

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import coldstream
 from coldstream.config import PRESETS, Hyperparameters
-from coldstream.service.http.descriptions import described
+from coldstream.service.http.openapi import described
 from coldstream.service.http.routes import ROUTES
 
 

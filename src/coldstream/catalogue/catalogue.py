@@ -12,7 +12,7 @@ from coldstream.catalogue.admitted_item import AdmittedItem, Layout, kinds_of
 from coldstream.catalogue.combinations import EMPTY, CombinationTable
 from coldstream.catalogue.conditions import AnyOf, NumberColumns, Within, having
 from coldstream.catalogue.contrast import count_choice
-from coldstream.catalogue.item_features import features_of
+from coldstream.catalogue.cross_features import cross_features
 from coldstream.catalogue.item_rows import (
     TRENDS_IN_COMMON,
     described_rows,
@@ -26,7 +26,7 @@ from coldstream.catalogue.neighbours import state as neighbours_state
 from coldstream.catalogue.scan_order import ScanOrder
 from coldstream.catalogue.shapes import Items, Neighbours, ScanRows, Trends, UserHistory
 from coldstream.catalogue.slot_table import Place, SlotTable
-from coldstream.catalogue.trends import enter, enter_all, leave
+from coldstream.catalogue.trends import enter, enter_all, leave, value_at
 from coldstream.catalogue.windows import WindowTable
 from coldstream.events.availability import Availability
 from coldstream.features.encoder import ItemAttribute
@@ -43,7 +43,30 @@ from coldstream.support.arrays import (
     saved_count,
     write_back,
 )
-from coldstream.support.compiled import unchecked_entry
+from coldstream.support.compiled import kernel, unchecked_entry
+
+
+def features_of(items: Items, slot: int, shared: list[tuple[int, float]], clock: int, history: UserHistory) -> Sparse:
+    """An item's id, what it shares with others, its trends at this clock, and its cross features."""
+    position, own = int(items.position[slot]), shared
+    id_column = int(items.rows.id_column[position])
+    if id_column >= 0:
+        own = [(id_column, 1.0), *own]
+    own = [*own, *zip(items.trends.column.tolist(), _trend_values(items, position, clock).tolist(), strict=True)]
+    crossed = cross_features(items, history, np.array([slot], np.int32))[0]
+    own += zip(items.neighbours.column.tolist(), crossed.tolist(), strict=True)
+    shown = [(column, value) for column, value in own if column >= 0 and value != 0.0]
+    columns, values = [column for column, _ in shown], [value for _, value in shown]
+    return Sparse(np.array(columns, np.int32), np.array(values, np.float32))
+
+
+@kernel
+def _trend_values(items: Items, position: int, clock: int) -> NDArray[np.float32]:
+    values = np.empty(len(items.trends.rate), np.float32)
+    for h in range(len(values)):
+        values[h] = value_at(items.trends, items.rows, position, h, clock)
+    return values
+
 
 _count_choice, _enter = unchecked_entry(count_choice), unchecked_entry(enter)
 

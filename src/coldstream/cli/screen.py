@@ -1,5 +1,6 @@
 """What commands show: tables, and bars of progress while people wait."""
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from time import monotonic
@@ -19,10 +20,52 @@ from rich.progress import (
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from coldstream.cli.time_left import TimeLeft
 from coldstream.evaluation.revealing import Revealing
 from coldstream.evaluation.tables import Table
 from coldstream.evaluation.workload import Workload
+
+WINDOW = 60.0
+"""Seconds that the speed is measured over."""
+
+
+class TimeLeft:
+    """An estimate of the seconds left. The time is passed in."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._seen: deque[tuple[float, int]] = deque()
+
+    def note(self, now: float, done: int) -> None:
+        """So much is done now."""
+        self._seen.append((now, done))
+        # One that is older than the window stays, so that a speed is known however seldom something is done.
+        while len(self._seen) > 2 and self._seen[1][0] <= now - WINDOW:
+            self._seen.popleft()
+
+    @property
+    def done(self) -> int:
+        """How much is done."""
+        return self._seen[-1][1] if self._seen else 0
+
+    def seconds(self) -> float | None:
+        """How long the rest takes at the speed of late; None while nothing tells."""
+        if not self._seen:
+            return None
+        (since, before), (now, done) = self._seen[0], self._seen[-1]
+        return (self._total - done) * (now - since) / (done - before) if done > before and now > since else None
+
+    def __str__(self) -> str:
+        share, seconds = self.done / self._total if self._total else 1.0, self.seconds()
+        return f"{share:.0%} done, {'time left not known yet' if seconds is None else _worded(seconds)}"
+
+
+def _worded(seconds: float) -> str:
+    if seconds < 90:
+        return f"about {max(1, round(seconds))} s left"
+    if seconds < 90 * 60:
+        return f"about {round(seconds / 60)} min left"
+    return f"about {seconds / 3600:.1f} h left"
+
 
 # A narrow terminal wraps a long line; a table that was made to fit would leave numbers out.
 OUT = Console(width=200, highlight=False)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from coldstream.config import Hyperparameters
-from coldstream.engine.least_used import least_used
+from coldstream.engine.eviction import least_used
 from coldstream.events.event import Event
 from coldstream.features.fields import Categories, Category, Field, Number
 from coldstream.features.schema import Schema

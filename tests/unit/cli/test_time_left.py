@@ -4,8 +4,7 @@ import io
 
 from rich.console import Console
 
-from coldstream.cli.screen import trials_bar
-from coldstream.cli.time_left import TimeLeft
+from coldstream.cli.screen import TimeLeft, trials_bar
 
 
 def test_the_speed_of_late_counts() -> None:

@@ -9,8 +9,7 @@ from coldstream import Id, Recommender, Schema
 from coldstream.runtime.records import Interaction, ItemPut, Record, UserPut
 from coldstream.runtime.replication.progress import Progress
 from coldstream.runtime.writing import live_learning
-from coldstream.runtime.writing.live_learning import LONGEST_PIECE, LiveLearning
-from coldstream.runtime.writing.time_budget import TimeBudget
+from coldstream.runtime.writing.live_learning import LONGEST_PIECE, LiveLearning, TimeBudget
 from coldstream.scoring.ranking import Rank
 
 

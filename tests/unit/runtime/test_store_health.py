@@ -1,6 +1,6 @@
 """A store is said to work again when something was written, and where work in the background fails, when that is over."""
 
-from coldstream.runtime.writing.store_health import QUIET, StoreHealth
+from coldstream.runtime.writing.store_thread import QUIET, StoreHealth
 
 
 class Clock:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from coldstream.runtime.writing import time_budget
-from coldstream.runtime.writing.time_budget import ALWAYS, MOST_SAVED, TimeBudget
+from coldstream.runtime.writing import live_learning
+from coldstream.runtime.writing.live_learning import ALWAYS, MOST_SAVED, TimeBudget
 
 
 class Clocks:
@@ -20,8 +20,8 @@ class Clocks:
 @pytest.fixture
 def clocks(monkeypatch: pytest.MonkeyPatch) -> Clocks:
     clocks = Clocks()
-    monkeypatch.setattr(time_budget, "perf_counter", lambda: clocks.now)
-    monkeypatch.setattr(time_budget, "process_time", lambda: clocks.worked)
+    monkeypatch.setattr(live_learning, "perf_counter", lambda: clocks.now)
+    monkeypatch.setattr(live_learning, "process_time", lambda: clocks.worked)
     return clocks
 
 

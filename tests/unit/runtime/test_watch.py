@@ -1,6 +1,6 @@
 """When a writer counts as gone. The time is passed in."""
 
-from coldstream.runtime.replication.watch import LONGEST_BLINK, Watch
+from coldstream.runtime.replication.replica import LONGEST_BLINK, Watch
 from coldstream.storage.sharing import News
 
 

@@ -1,5 +1,6 @@
 """Errors as RFC 9457 problem documents that name the field."""
 
+import re
 from http import HTTPStatus
 from typing import Any
 
@@ -16,9 +17,26 @@ from coldstream.runtime.replication.roles import NotTheWriter
 from coldstream.runtime.writing.checks import Refused
 from coldstream.runtime.writing.write_queue import Overloaded
 from coldstream.runtime.writing.writer import Stopping
-from coldstream.service.http.remedies import over_http
 from coldstream.service.http.validation import NOTHING, refusal
 from coldstream.service.messages.core import RefusedLine
+
+_AS_CALLS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"; put_item\(.*\) first\Z", re.DOTALL), "; PUT /items/{id} adds it"),
+    (re.compile(r"; put_user\(.*\) first\Z", re.DOTALL), "; PUT /users/{id} adds one"),
+    (re.compile(r", or a function of the item's attributes\Z"), ""),
+)
+
+
+def over_http(message: str) -> str:
+    """A message of the library as a client is told it.
+
+    >>> over_http("user 'ann' is not known; put_user('ann', …) first")
+    "user 'ann' is not known; PUT /users/{id} adds one"
+    """
+    for remedy, call in _AS_CALLS:
+        message = remedy.sub(call, message)
+    return message
+
 
 CONTENT_TYPE = b"application/problem+json"
 RETRY_AFTER = 1
