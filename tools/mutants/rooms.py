@@ -6,8 +6,8 @@ from pathlib import Path
 
 _EARLY = (
     "tests/unit/test_recommender.py",
-    "tests/unit/test_scan.py",
-    "tests/unit/test_many_at_once.py",
+    "tests/unit/scoring/test_scan.py",
+    "tests/unit/engine/test_many_at_once.py",
     "tests/unit/test_review.py",
     "tests/unit/test_bad_input.py",
 )
@@ -42,24 +42,24 @@ _SERVED = (
 
 TESTS: dict[str, tuple[str, ...]] = {
     "model": (
-        "tests/unit/test_keyed_random.py",
+        "tests/unit/model/test_keyed_random.py",
         "tests/kernels/test_finite_differences.py",
         "tests/kernels/test_twin.py",
-        "tests/unit/test_general_predictor.py",
+        "tests/unit/model/test_general_predictor.py",
         "tests/kernels",
-        "tests/unit/test_code_cache.py",
+        "tests/unit/support/test_code_cache.py",
     ),
     "catalogue": (
-        "tests/unit/test_combinations.py",
-        "tests/unit/test_scan_order.py",
+        "tests/unit/catalogue/test_combinations.py",
+        "tests/unit/catalogue/test_scan_order.py",
         "tests/kernels/test_negatives.py",
     ),
-    "scoring": ("tests/unit/test_scan_order.py", "tests/contracts/test_scorers.py"),
-    "features": ("tests/unit/test_schema.py", "tests/unit/test_vocabulary.py"),
+    "scoring": ("tests/unit/catalogue/test_scan_order.py", "tests/contracts/test_scorers.py"),
+    "features": ("tests/unit/features/test_schema.py", "tests/unit/features/test_vocabulary.py"),
     "recommender": (
-        "tests/unit/test_training.py",
-        "tests/unit/test_encoded_user.py",
-        "tests/unit/frames",
+        "tests/unit/engine/test_training.py",
+        "tests/unit/users/test_encoded_user.py",
+        "tests/unit/features/test_frames.py",
         "tests/unit/runtime/test_partition.py",
         "tests/unit/runtime/test_team.py",
     ),
@@ -74,6 +74,20 @@ TESTS: dict[str, tuple[str, ...]] = {
 }
 """By room. `model` holds the kernels; `recommender` is all that stands beside the rooms and joins them."""
 
+_LIBRARY = (
+    "engine",
+    "users",
+    "catalogue",
+    "features",
+    "model",
+    "scoring",
+    "lists",
+    "snapshots",
+    "bounds",
+    "cluster",
+    "support",
+)
+"""Folders of `tests/unit` whose tests run in the process that starts them."""
 _JOINING = ("bounds", "engine", "lists", "snapshots", "users")
 
 _LEFT_OUT = {
@@ -105,7 +119,8 @@ def covering(root: Path, room: str, path: str = "", calling: Sequence[str] = ())
         return list(dict.fromkeys(own))
     own = [*near, *TESTS[room]]
     if not set(_SERVED) <= set(own):
-        beside = [f"tests/unit/{path.name}" for path in sorted((root / "tests/unit").glob("test_*.py"))]
+        folders = [root / "tests/unit" / folder for folder in ("", *_LIBRARY)]
+        beside = [path.relative_to(root).as_posix() for folder in folders for path in sorted(folder.glob("test_*.py"))]
         own += [*_EARLY, *(path for path in beside if Path(path).name not in _NOT_OF_THE_LIBRARY)]
         own += ["tests/properties"]
     return [path for path in dict.fromkeys(own) if (root / path).exists()]

@@ -1,7 +1,7 @@
 """What things weigh in memory, in bytes: upper bounds for CPython on 64 bits, stated once.
 
 They are numbers of ours and not measured as it runs: what has to go under a budget must not depend on the machine.
-`tests/unit/test_memory.py` measures that they are enough.
+`tests/unit/engine/test_memory.py` measures that they are enough.
 """
 
 from collections.abc import Mapping, Sequence

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "tools" / "mutants"))
 
 from calls import callers  # noqa: E402
@@ -97,7 +97,7 @@ def test_every_room_has_sources_and_tests() -> None:
         found = covering(ROOT, room)
         assert len(found) == len(set(found)) > 5, room
         assert all((ROOT / path).exists() for path in found), room
-        assert ("tests/unit/test_encoder.py" in found) == (room not in ("runtime", "storage", "service"))
+        assert ("tests/unit/features/test_encoder.py" in found) == (room not in ("runtime", "storage", "service"))
     assert "src/coldstream/model/reference.py" not in sources(ROOT, "model")
 
 

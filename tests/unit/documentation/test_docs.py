@@ -14,7 +14,7 @@ import pytest
 import coldstream
 from coldstream.config import PRESETS
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SOURCE = ROOT / "src" / "coldstream"
 DOCS, DECISIONS = ROOT / "docs", ROOT / "docs" / "decisions"
 ARCHITECTURE, GLOSSARY, CONTRIBUTING = DOCS / "architecture.md", DOCS / "glossary.md", ROOT / "CONTRIBUTING.md"

@@ -18,7 +18,7 @@ from coldstream.service.http import connection, connection_limits, turned_away
 from coldstream.service.messages import core as messages
 from coldstream.storage import shown
 
-GUIDES = Path(__file__).parents[2] / "docs" / "guides"
+GUIDES = Path(__file__).parents[3] / "docs" / "guides"
 
 _WORDS: dict[float, str] = {0.5: "half a second", 2: "two", 8: "eight", 10: "ten", 60: "a minute"}
 

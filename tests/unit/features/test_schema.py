@@ -200,7 +200,7 @@ def test_time_parts_are_utc() -> None:
 
 
 def test_histories_are_as_long_as_the_guide_says() -> None:
-    guide = (Path(__file__).resolve().parents[2] / "docs/guides/schema.md").read_text()
+    guide = (Path(__file__).resolve().parents[3] / "docs/guides/schema.md").read_text()
     assert LastItems().length == Together().length == 10
     assert guide.count("`length` (10)") == 2
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from coldstream.service.settings import settled
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 GUIDE = (ROOT / "docs" / "guides" / "production.md").read_text(encoding="utf-8")
 OWN = ("bind ", "server ", "http-request set-header Host", "global", "maxconn", "#")
 """Lines that a test and a machine have each for themselves."""
