@@ -7,6 +7,7 @@ import pytest
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--shuffle`."""
     parser.addoption("--shuffle", type=int, metavar="SEED", help="run the files, and the tests of each, in a random order")
 
 
@@ -14,7 +15,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Shuffle files, and tests within each file: what a file shares is set up once all the same."""
     if (seed := config.getoption("shuffle")) is not None:
-        chance, place = random.Random(seed), dict[Path, float]()
+        chance, place = random.Random(seed), dict[Path, float]()  # noqa: S311
         chance.shuffle(items)
         items.sort(key=lambda item: place.setdefault(item.path, chance.random()))
 
