@@ -12,7 +12,7 @@ from typing import Any
 from served import Answer, Client, Gone, Served
 
 ITEMS, USERS = 30, 40
-MOST_REQUESTS = 3000
+MOST_REQUESTS = 20_000
 """Of one customer in one visit."""
 
 Line = dict[str, Any]

@@ -74,7 +74,8 @@ def test_a_round_trip(url: str) -> None:
         assert client.put_users({"ann": {"city": "Kyoto"}}).position == written.position + 1
         learned = client.learn(NewEvent("ann", "a1", context={"device": "phone"}))
         assert (learned.learned, learned.position) == (1, client.position)
-        best = client.recommend("ann", 3, context={"device": "phone"}, after=learned.position, describe=True)
+        asked: dict[str, Any] = {"context": {"device": "phone"}, "allow": [f"a{n}" for n in range(5)]}
+        best = client.recommend("ann", 3, after=learned.position, describe=True, **asked)
         assert len(best) == 3
         assert best[0].attributes == {"genre": ["jazz"]}
         assert client.explain("ann", best[0].item, context={"device": "phone"}).score == pytest.approx(
@@ -91,7 +92,7 @@ def test_a_round_trip(url: str) -> None:
 def test_the_same_on_an_event_loop(url: str) -> None:
     async def use() -> None:
         async with AsyncClient(url, timeout=PATIENCE, read_your_writes=True) as client:
-            await client.put_items([NewItem("a/b c", {"genre": ["soul"]})])
+            await client.put_items([NewItem("a/b c", {"genre": ["soul"]}), NewItem("d")])
             answers = await asyncio.gather(*(client.recommend("bob", 2) for _ in range(8)))
             assert all(len(best) == 2 for best in answers)
             assert (await client.item("a/b c")).attributes == {"genre": ["soul"]}
@@ -257,7 +258,7 @@ def loaded(name: str, path: Path) -> Any:
 def test_the_shop_on_fastapi(url: str, monkeypatch: pytest.MonkeyPatch, home: Home) -> None:
     monkeypatch.setenv("COLDSTREAM_URL", url)
     with Client(url, timeout=PATIENCE) as client:
-        client.put_items([NewItem("m50"), NewItem("m51")])
+        client.put_items([NewItem(f"m{n}") for n in range(45, 52)])
     shop = loaded("shop", ROOT / "examples" / "fastapi_shop" / "shop.py")
 
     async def visit() -> tuple[Any, Any]:
@@ -278,6 +279,8 @@ def test_the_shop_on_fastapi(url: str, monkeypatch: pytest.MonkeyPatch, home: Ho
 
 def test_the_parts_for_django(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLDSTREAM_URL", url)
+    with Client(url, timeout=PATIENCE) as client:
+        client.put_items([NewItem(f"m{n}") for n in range(45, 52)])
     shop = loaded("django_shop", ROOT / "examples" / "django_shop.py")
     from django.test import Client as Browser
 

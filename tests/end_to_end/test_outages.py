@@ -84,7 +84,7 @@ def full(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Outage]:
 
 def mounted(folder: Path) -> bool:
     folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", folder]
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", folder]
     return subprocess.run(mount, capture_output=True, check=False).returncode == 0
 
 
