@@ -102,7 +102,7 @@ def movielens() -> None:
         f"{best_of(5, lambda: [*map(default.learn, events)], 3000):.1f} µs",
         "≤ 80",
     )
-    line("  many at once", f"{best_of(5, lambda: default.replay(numbered(default, events)), 3000):.1f} µs")
+    line("  many at once", f"{best_of(5, lambda: default.engine.replay(numbered(default, events)), 3000):.1f} µs")
     line("  of which the kernel", f"{kernel_time(default):.2f} µs", "≤ 35")
     once, more = (best_of(3, lambda e=epochs: default.train(events, epochs=e), 3000) for epochs in (1, 11))
     line("train: preparing an event / learning it, per epoch", f"{once:.1f} / {(more - once) / 10:.1f} µs")

@@ -51,7 +51,7 @@ def plain(state: State, given: list[Lines]) -> float:
     own = Recommender.from_state(*state)
     started = perf_counter()
     for lines in given:
-        own.replay([(position, record.event()) for position, record in lines.records()])
+        own.engine.replay([(position, record.event()) for position, record in lines.records()])
     return perf_counter() - started
 
 

@@ -114,7 +114,7 @@ def test_others_use_the_store_between_steps(store: Store, file: Callable[[bytes]
 
 
 def test_whoever_reads_while_lines_are_deleted_goes_on_behind_the_cut(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for log in ("sqlite_log", "postgres_log"):
+    for log in ("sqlite.log", "postgres.log"):
         monkeypatch.setattr(f"coldstream.storage.{log}.PAGE", 10)
     with closing(stores.opened(url)) as store, closing(stores.inspected(url)) as view:
         appended(store, numbers(*range(1, 101)))

@@ -108,7 +108,7 @@ class CatalogueMachine(RuleBasedStateMachine):
         for event in given:
             one_by_one.learn(event)
         self.recommender.learn(given)
-        replayed.replay([(replayed.position + n, event) for n, event in enumerate(given, 1)])
+        replayed.engine.replay([(replayed.position + n, event) for n, event in enumerate(given, 1)])
         assert bits(one_by_one) == bits(self.recommender) == bits(replayed)
         for event in given:
             self.expected.setdefault(event.item, {})

@@ -112,9 +112,9 @@ def _diverge(recommender: Recommender, user: str) -> None:
     before = bits(recommender)
     for item in ("i0", "i5", "never"):
         with pytest.raises(Diverged):
-            recommender.learn(Event(user, item))
+            recommender.learn(Event(f"{user}, who had nothing", item))
         with pytest.raises(Diverged):
-            recommender.learn([Event(user, "other"), Event(user, item)])
+            recommender.learn([Event(user, "other"), Event(f"{user}, who had nothing", item)])
     assert bits(recommender) == before
     intercept[0] = sane
 

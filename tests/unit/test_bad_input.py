@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 
 import numpy as np
 import pytest
-from test_recommender import SCHEMA, filled
 
 from coldstream import (
     Category,
@@ -20,6 +19,7 @@ from coldstream import (
     Schema,
     UnknownId,
 )
+from filled import SCHEMA, filled
 
 NAN, INF = float("nan"), float("inf")
 

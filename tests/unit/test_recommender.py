@@ -21,37 +21,11 @@ from coldstream import (
     Number,
     Recommender,
     Schema,
-    TimePart,
     Together,
     Trend,
 )
 from conftest import bits
-
-SCHEMA = Schema(
-    user=[Id(), Number("age", low=0, high=100), Category("job")],
-    item=[Id(), Categories("genre"), Number("price", scale=10), Trend("hot", half_life=20)],
-    context=[Category("device"), TimePart("hour", part="hour"), LastItem(), LastItems(length=3)],
-)
-PRESETS = ["paper", "default"]
-
-
-def stream(n: int, seed: int = 0) -> list[Event]:
-    rng = np.random.default_rng(seed)
-    return [
-        Event(f"u{rng.integers(6)}", f"i{rng.integers(12)}", 3600.0 * t, {"device": ["phone", "tv"][rng.integers(2)]})
-        for t in range(n)
-    ]
-
-
-def filled(preset: str = "default", seed: int = 7, **changes: object) -> Recommender:
-    recommender = Recommender(SCHEMA, preset, seed, **({"factors": 6} | changes))
-    for n in range(12):
-        recommender.put_item(f"i{n}", {"genre": ["abc"[n % 3], "de"[n % 2]], "price": float(n)})
-    for n in range(4):
-        recommender.put_user(f"u{n}", {"age": 20 + n, "job": ["cook", "pilot"][n % 2]})
-    for event in stream(60):
-        recommender.learn(event)
-    return recommender
+from filled import PRESETS, SCHEMA, filled, stream
 
 
 def test_reading_never_writes() -> None:
@@ -325,7 +299,7 @@ def test_history_is_strictly_before_the_event() -> None:
     recommender.put_item("b", {"genre": ["z"]})
 
     def history(user: str) -> dict[str, float]:
-        x = recommender._request(user, None, None, None, None).x
+        x = recommender.serving.encode(user, None, None, None, None).x
         owners = [recommender.engine.shared.encoder.vocabulary.owner(column) for column in x.column]
         return {f"{field}={value}": float(weight) for (field, value), weight in zip(owners, x.value, strict=True)}
 
@@ -460,7 +434,7 @@ def test_every_history_of_items_has_its_own_length() -> None:
     for user, items in (("u0", 9), ("u1", 8)):  # an item has a column once an event came after it
         for n in range(items):
             recommender.learn(Event(user, f"i{n}"))
-    x = recommender._request("u1", None, None, None, None).x
+    x = recommender.serving.encode("u1", None, None, None, None).x
     owners = [recommender.engine.shared.encoder.vocabulary.owner(column) for column in x.column]
     shown = [(field, value, pytest.approx(weight)) for (field, value), weight in zip(owners, x.value, strict=True)]
     two, four = 1 / math.sqrt(2), 1 / math.sqrt(4)

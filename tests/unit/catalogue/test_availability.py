@@ -137,7 +137,7 @@ def test_saved_and_loaded_it_goes_on_with_the_same_bits() -> None:
     assert loaded.memory == recommender.memory
     more = [Event(f"u{n % 4}", f"i{n * 5 % 9}", 1000.0 + 150 * n) for n in range(40)]
     recommender.learn(more)
-    loaded.replay(list(enumerate(more, loaded.position + 1)))
+    loaded.engine.replay(list(enumerate(more, loaded.position + 1)))
     assert bits(loaded) == bits(recommender)
     for item in range(1, 6):
         recommender.put_item(f"i{item}")

@@ -41,7 +41,7 @@ def test_many_events_lead_to_the_bits_of_one_by_one(count: int) -> None:
     for event in stream:
         one_by_one.learn(event)
     many.learn(stream)
-    replayed.replay(list(enumerate(stream, 1)))
+    replayed.engine.replay(list(enumerate(stream, 1)))
     assert bits(one_by_one) == bits(many) == bits(replayed)
     assert one_by_one.recommend("u1") == many.recommend("u1") == replayed.recommend("u1")
 
@@ -115,7 +115,7 @@ def test_a_replayed_event_that_diverges_is_observed_as_when_it_came() -> None:
         except Diverged:
             diverged += 1
             one_by_one.observe(event, position=position)
-    replayed.replay(list(enumerate(stream, 1)))
+    replayed.engine.replay(list(enumerate(stream, 1)))
     assert diverged == 2
     assert bits(one_by_one) == bits(replayed)
 

@@ -83,7 +83,7 @@ def test_an_item_that_an_event_brings_is_as_useful_as_one_that_was_put_before() 
         recommender.learn(Event("u", "new"))
     usage = [recommender.state()[1]["item_usage.worth"] for recommender in (put, brought)]
     assert usage[0].tolist() == usage[1].tolist()
-    assert usage[0].argmax() == put.place("new").number
+    assert usage[0].argmax() == put.engine.place("new").number
 
 
 def test_what_is_known_stays_within_the_budget_and_the_least_useful_goes() -> None:
@@ -112,7 +112,7 @@ def test_a_budget_leads_to_the_same_bits_whichever_way_it_is_learned() -> None:
         one_by_one.learn(event)
     many.learn(stream)
     for first in range(0, len(stream), 400):
-        replayed.replay(list(enumerate(stream[first : first + 400], first + 1)))
+        replayed.engine.replay(list(enumerate(stream[first : first + 400], first + 1)))
         replayed = Recommender.from_state(*replayed.state())
     assert one_by_one.memory.gone["users evicted"] > 0
     assert bits(one_by_one) == bits(many) == bits(replayed)

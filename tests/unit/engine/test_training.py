@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_recommender import SCHEMA, filled, stream
 
 from coldstream import Again, Event, Follows, Id, LastItem, Recommender, Schema, Together, Trend
 from coldstream.catalogue.contrast import learn_epoch
 from conftest import bits
+from filled import SCHEMA, filled, stream
 
 
 def test_training_remembers_as_if_learned_one_by_one() -> None:
@@ -67,8 +67,8 @@ def test_the_papers_lambda_adapts_in_the_stream_only() -> None:
     state = recommender.engine.shared.machine.parameters.optimizer
     assert state.lambda_w[0] == 8
     assert (state.lambda_V == 16).all()
-    recommender.learn(Event("new", "i1"))
-    recommender.learn(Event("new", "i2"))
+    recommender.learn(Event("u1", "i8"))
+    recommender.learn(Event("u1", "i9"))
     assert 0 < abs(state.lambda_w[0] - 8) < 1e-3  # it has a long way to go: see docs/decisions/model.md on λ's inertia
 
 

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 import pytest
-from test_recommender import filled
 
 from coldstream import Categories, Category, Event, Id, InvalidInput, Number, Recommender, Schema
 from coldstream.features.encoder import Encoder, ItemAttribute
+from filled import filled
 
 
 def test_the_fields_of_a_schema_are_not_taken_back_with_what_came_later() -> None:

@@ -112,7 +112,7 @@ def test_one_by_one_is_the_same_as_many_at_once_and_as_a_replay() -> None:
     for event in given:
         one.learn(event)
     many.learn(given)
-    again.replay(list(enumerate(given, 1)))
+    again.engine.replay(list(enumerate(given, 1)))
     assert states_equal(one, many)
     assert states_equal(one, again)
 
@@ -268,7 +268,7 @@ def test_passed_over_one_by_one_is_the_same_as_many_at_once_and_as_a_replay() ->
     for event in given:
         one.learn(event)
     many.learn(given)
-    again.replay(list(enumerate(given, 1)))
+    again.engine.replay(list(enumerate(given, 1)))
     assert states_equal(one, many)
     assert states_equal(one, again)
 

@@ -21,7 +21,7 @@ LETTERS = [(Message("1", b"no json", None), "not an event"), (Message("2", "Zoë
 
 
 class ServiceThatLearns:
-    async def learn(self, events: Iterable[NewEvent]) -> Learned:
+    async def learn(self, events: Iterable[NewEvent], *, source: str | None = None) -> Learned:
         return Learned(len(list(events)), 0, 1)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from coldstream import Categories, Category, Event, Id, InvalidInput, Recommendation, Recommender, Schema
-from coldstream import reader as module
+from coldstream.lists import serving as module
 from coldstream.lists.explanation import MOST_TERMS, REST, Addends, explained
 
 TAGS, WORDS = [f"t{n}" for n in range(256)], [f"w{n}" for n in range(200)]
@@ -98,7 +98,7 @@ def test_a_request_of_thousands_of_features_makes_no_matrix_of_their_pairs(monke
 
 
 def test_too_many_features_in_one_call_are_refused_with_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_EXPLAINED", 300)
+    monkeypatch.setattr(module, "MAX_EXPLAINED_FEATURES", 300)
     recommender = learned("across")
     request = recommender.serving.encode_request("ann", 3, context={"tags": TAGS}, exclude_seen=False)
     (one,) = recommender.serving.addends_batch(request, [Recommendation("i1", 0.5)])

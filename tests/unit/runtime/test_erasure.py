@@ -472,7 +472,8 @@ def test_those_who_wait_are_erased_together_when_the_first_has_waited_long_enoug
     store: Full, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [1e9]
-    monkeypatch.setattr(module, "time", lambda: now[0])
+    for clock in (module, erasures):
+        monkeypatch.setattr(clock, "monotonic", lambda: now[0])
 
     async def live() -> None:
         limits = WriterLimits(snapshot_lines=0, snapshot_seconds=0, erase_seconds=600)

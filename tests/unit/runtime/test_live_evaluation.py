@@ -149,17 +149,17 @@ def test_what_was_counted_of_an_item_that_is_gone_is_nobody_elses(monkeypatch: p
     one_by_one, together = LiveEvaluation(5, 1000), LiveEvaluation(5, 1000)
     for event in events:
         bounded.learn(event)
-        one_by_one.note(False, bounded.place(event.item), None)
-    together.note_unranked([False] * len(events), at_once.replay(list(enumerate(events, 1))))
+        one_by_one.note(False, bounded.engine.place(event.item), None)
+    together.note_unranked([False] * len(events), at_once.engine.replay(list(enumerate(events, 1))))
     for own, other in zip(one_by_one.state()[1].items(), together.state()[1].items(), strict=True):
         assert own[0] == other[0]
         assert np.array_equal(own[1], other[1])
-    places = {item: bounded.place(item) for item in bounded.items()}
+    places = {item: bounded.engine.place(item) for item in bounded.items()}
     assert max(place.number for place in places.values()) < 12, "places are used again"
     for item, place in places.items():
         assert one_by_one.choices(place) == sum(event.item == item for event in events)
     bounded.put_item("newcomer")
-    assert one_by_one.choices(bounded.place("newcomer")) == 0
+    assert one_by_one.choices(bounded.engine.place("newcomer")) == 0
     ranks = one_by_one.test(bounded, Event("u0", "newcomer"))
     assert ranks is not None
     assert ranks[1].position == ranks[2].position == len(bounded.items()) - 1, "nobody has chosen it yet"

@@ -91,7 +91,7 @@ def test_lines_wait_until_some_go_together_or_somebody_asks(monkeypatch: pytest.
 
     adopted = list[object]()
     monkeypatch.setattr(team_module, "adopt", lambda shared, changes, clock: adopted.append((shared, changes, clock)))
-    front = SimpleNamespace(update_parameters=lambda update: update("shared", "clock"))
+    front = SimpleNamespace(engine=SimpleNamespace(shared="shared", clock="clock"))
     team = LearnerTeam(cast(Any, front), cast(Any, Learners()))
     team.send(numbered(E, P, U))
     assert taken == []

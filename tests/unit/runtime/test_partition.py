@@ -5,9 +5,8 @@ import pytest
 from several import SCHEMA, lines, recommender
 
 from coldstream import Category, Feedback, Id, Recommender, Schema
-from coldstream.cluster.exchange import adopt, owner
+from coldstream.cluster.exchange import Exchange, adopt, owner
 from coldstream.cluster.learners import LocalLearners
-from coldstream.cluster.learning import PartRecommender
 from coldstream.cluster.lines import Lines, batches
 from coldstream.errors import Interrupted, InvalidInput
 from coldstream.runtime.records import Interaction, ItemPut, ItemRemoved, UserForgotten, UserPut
@@ -196,7 +195,7 @@ def test_whoever_does_not_learn_can_take_over_what_was_learned() -> None:
                 front.engine.replay_observed([(position, record.event())])
     before = front.state()[1]["model.V"].copy()
     changes = learners.merge_for_front()()
-    front.update_parameters(lambda shared, clock: adopt(shared, changes, clock))
+    adopt(front.engine.shared, changes, front.engine.clock)
     assert (front.state()[1]["model.V"] != before).any()
     for partition in learners.partitions:
         other = partition.recommender
@@ -216,6 +215,11 @@ def test_a_batch_is_taken_once_and_none_is_left_out() -> None:
     assert bits(partition.recommender) == before
 
 
+def exchange_of(schema: Schema, learners: int) -> Exchange:
+    engine = Recommender(schema).engine
+    return Exchange(engine.shared, engine.users, 0, learners)
+
+
 def test_values_that_come_after_some_uses_are_refused_where_each_learner_would_count_its_own() -> None:
     rare = {
         "user": Schema(user=[Category("city", admit_after=2)], item=SCHEMA.item),
@@ -223,8 +227,8 @@ def test_values_that_come_after_some_uses_are_refused_where_each_learner_would_c
     }
     for side, schema in rare.items():
         with pytest.raises(InvalidInput, match=rf"field '{side}\.\w+' must not have admit_after where several learn"):
-            PartRecommender(schema).exchange(0, 2)
-        PartRecommender(schema).exchange(0, 1)
+            exchange_of(schema, 2)
+        exchange_of(schema, 1)
 
 
 def test_changes_of_somebody_are_missing() -> None:

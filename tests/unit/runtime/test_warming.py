@@ -101,7 +101,7 @@ for first in range(1, 200, 50):
     learners.learn(50)
     front.engine.replay_observed([(first + n, event.event()) for n, event in enumerate(events)])
     changes = learners.merge_for_front()()
-front.update_parameters(lambda shared, clock: adopt(shared, changes, clock))
+adopt(front.engine.shared, changes, front.engine.clock)
 print(sorted(compiled() - before))
 """
 

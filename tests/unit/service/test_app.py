@@ -335,7 +335,7 @@ def test_an_unknown_item_cannot_be_explained(api: Api) -> None:
 
 
 def test_a_bug_is_an_answer_too(api: Api, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr(api.service.recommender, "recommend_batch", lambda _: 1 / 0)
+    monkeypatch.setattr(api.service.recommender.serving, "recommend_batch", lambda _: 1 / 0)
     assert refused(api, api.call("POST", "/recommend", {"user": "secret person"}))["status"] == 500
     assert "ZeroDivisionError" in caplog.text
     assert "secret person" not in caplog.text

@@ -10,9 +10,8 @@ import pytest
 from api import SCHEMA, Api
 
 from coldstream.runtime import turns
-from coldstream.runtime.records import Record
+from coldstream.runtime.records import Interaction, Record
 from coldstream.runtime.turns import Slices
-from coldstream.runtime.writing.checks import Checks
 from coldstream.runtime.writing.write_queue import Overloaded
 from coldstream.runtime.writing.writer import Writer
 from coldstream.service.handlers import line_stream
@@ -67,7 +66,7 @@ def test_only_the_refusals_that_are_told_are_put_into_words(api: Api, monkeypatc
 
 
 def test_every_record_is_checked_once_however_many_are_refused(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    checked = counted(monkeypatch, Checks, "_check")
+    checked = counted(monkeypatch, Interaction, "check")
     body = lines([own for n in range(1000) for own in (good(n), refused(n))])
     answer = api.call("POST", "/events", raw=body, headers=LINES).json
     assert (answer["taken"], answer["refused"]) == (1000, 1000)

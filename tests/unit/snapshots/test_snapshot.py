@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_recommender import PRESETS, SCHEMA, filled, stream
 
 from coldstream import Event, Id, InvalidSnapshot, Number, Recommender, Schema
 from coldstream.snapshots.archive import read_snapshot, write_snapshot
 from conftest import bits
+from filled import PRESETS, SCHEMA, filled, stream
 
 
 def test_a_snapshot_from_before_surprise_was_counted_goes_on_without_it(tmp_path: Path) -> None:

@@ -162,7 +162,7 @@ def test_repeats_lead_to_the_same_bits_one_by_one_and_many_at_once(
         observed.observe(event)
     many.learn(events)
     lines = list(enumerate(events, 1))
-    replayed.replay(lines)
+    replayed.engine.replay(lines)
     all_observed.engine.replay_observed(lines)
     trained.train(events)
     assert bits(one_by_one) == bits(many) == bits(replayed)
