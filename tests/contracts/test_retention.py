@@ -13,7 +13,6 @@ from test_checksums import Raw
 
 from coldstream import Category, Id, Recommender, Schema
 from coldstream.config import Hyperparameters
-from coldstream.lists.inspection import finished
 from coldstream.runtime.erasure import compaction
 from coldstream.runtime.erasure.claims import FEW, Claims, claimed, session_digest
 from coldstream.runtime.erasure.erasures import UnclaimedValues
@@ -28,6 +27,7 @@ from coldstream.runtime.writing import writer as module
 from coldstream.runtime.writing.writer import Writer
 from coldstream.storage import stores
 from coldstream.storage.store import LogLine, Store
+from coldstream.support.steps import finished
 from conftest import bits
 from patience import PATIENCE, until
 

@@ -4,9 +4,9 @@ What is looked for by name is answered in pages, and one page looks at so many n
 with all features is worked out in steps, between which others get their turn.
 """
 
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from coldstream.engine.shared_model import SharedModel
 from coldstream.errors import InvalidInput, UnknownId, shown
 from coldstream.features.vocabulary import Vocabulary
 from coldstream.support.arrays import Floats
+from coldstream.support.steps import Steps, finished
 from coldstream.users.states import UserStates
 
 
@@ -75,10 +76,6 @@ STEP = 8192
 FieldValue: TypeAlias = tuple[int, str]
 """The number of a field and a value of it: what has a column, or had one, or may have one."""
 
-Answer = TypeVar("Answer")
-Steps: TypeAlias = Generator[None, None, Answer]
-"""Work that pauses between its steps, and returns an answer."""
-
 
 class Found(NamedTuple):
     """A page of those that were looked for."""
@@ -135,16 +132,6 @@ def searched(candidates: Iterator[Candidate], text: str, limit: int) -> Found:
             names.append(name)
         total += 1
     return Found(names, total, beyond)
-
-
-def finished(steps: Steps[Answer]) -> Answer:
-    """The answer of work in steps, done in one go."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            answer: Answer = end.value
-            return answer
 
 
 class Inspection:

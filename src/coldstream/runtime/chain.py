@@ -6,13 +6,9 @@ from typing import NamedTuple, TypeVar
 
 from coldstream.errors import InvalidSnapshot
 from coldstream.snapshots.archive import read_snapshot
-from coldstream.snapshots.increments import Fingerprint, State, fingerprint, is_increment, merged
+from coldstream.snapshots.increments import BASE, Fingerprint, State, fingerprint, is_increment, merged
 from coldstream.storage.store import Saved
 from coldstream.storage.view import View
-
-BASE = "base"
-"""The key in an increment's document of the line that the snapshot knows which it builds on."""
-
 
 Made = TypeVar("Made")
 

@@ -15,9 +15,8 @@ from typing import Protocol, TypeVar
 
 from coldstream.errors import StoreDamaged, StoreInUse, StoreUnavailable
 from coldstream.runtime.chain import Chain
-from coldstream.runtime.cut import Cut, WrittenFile
 from coldstream.runtime.learner import KnownLine, Learner
-from coldstream.snapshots.fork import LONGEST
+from coldstream.snapshots.fork import LONGEST, Base, Cut, WrittenFile
 from coldstream.storage.store import Saved, SnapshotStore
 from coldstream.support.memory_tuning import Collapsing
 
@@ -178,7 +177,8 @@ class Snapshots:
         except TimeoutError as error:
             raise StoreUnavailable("learners have not merged in time for a snapshot; it is tried again") from error
         try:
-            self._cut = Cut(learner, self._folder, chain)
+            base = None if chain is None else Base(chain.newest.position, chain.fingerprint)
+            self._cut = Cut(learner.view, learner.position, self._folder, base)
             self.pause = self._cut.pause
             written = await self._cut.written(longest)
         except OSError as error:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from time import perf_counter
 
-from coldstream.lists.inspection import Answer, Steps
+from coldstream.support.steps import Answer, Steps
 
 SLICE = 0.001
 """Seconds on the event loop after which others get their turn."""

@@ -1,4 +1,4 @@
-"""A fork that does one thing and ends: it sees what is known at one moment, while its parent goes on.
+"""Snapshots written by a fork, which does one thing and ends: it sees what is known at one moment, while its parent goes on.
 
 The child only reads Python's objects and arrays and writes a file. It has no thread but its own, touches neither the event
 loop nor the store, and lets go of every descriptor at once: locks, connections and the port stay the parent's alone.
@@ -13,10 +13,17 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable
+from functools import partial
+from itertools import count
+from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from coldstream.errors import StoreUnavailable
+from coldstream.snapshots.archive import write_snapshot
+from coldstream.snapshots.increments import BASE, Fingerprint, State, fingerprint, increment
 
 LONGEST = 600.0
 """Seconds after which a child is given up."""
@@ -113,3 +120,72 @@ def _let_go(writing: int, parent: int) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     os.closerange(3, writing)
     os.closerange(writing + 1, 2**20)
+
+
+_numbers = count(1)
+
+
+class Base(NamedTuple):
+    """The snapshot that an increment builds on."""
+
+    position: int
+    fingerprint: Fingerprint
+
+
+class WrittenFile(NamedTuple):
+    """A finished file, which a store can take over."""
+
+    file: Path
+    size: int
+    position: int
+    """Of the last line it knows."""
+    fingerprint: Fingerprint
+
+
+class Cut:
+    """A snapshot that a fork is writing of what a `view` shows at this moment; only the fork itself takes time here."""
+
+    def __init__(self, view: Callable[[], State], position: int, folder: Path, base: Base | None) -> None:
+        self._position = position
+        # A name of its own: should a killed process leave a child behind for a moment, that one writes to another file.
+        kind = "full" if base is None else "increment"
+        self._file = folder / f".{kind}-{os.getpid()}-{next(_numbers)}.taking.snapshot"
+        self._digests = self._file.with_name(f"{self._file.name}.digests.npz")
+        self._fork = Fork(partial(_write, view, self._file, self._digests, base))
+        self.pause = self._fork.pause
+        """Seconds for which everybody waited."""
+        self.end: Callable[[], None] = self._fork.kill
+        """Gives it up: whoever waits for the file hears that there is none."""
+
+    async def written(self, longest: float) -> WrittenFile:
+        """The file, once it is whole."""
+        try:
+            answer = await self._fork.answer(longest)
+            digests = await asyncio.to_thread(_loaded, self._digests)
+        except BaseException:
+            for left in self._file.parent.glob(f"*{self._file.name}*"):
+                left.unlink(missing_ok=True)
+            raise
+        finally:
+            self._digests.unlink(missing_ok=True)
+        size = self._file.stat().st_size
+        return WrittenFile(self._file, size, self._position, Fingerprint(answer["seal"], digests))
+
+
+def _write(view: Callable[[], State], file: Path, digests: Path, base: Base | None) -> dict[str, Any]:
+    """Write a full snapshot, or the increment to another; the child does it."""
+    state = view()
+    if base is None:
+        known = fingerprint(state)
+    else:
+        (document, arrays), known = increment(state, base.fingerprint)
+        state = ({**document, BASE: base.position}, arrays)
+    write_snapshot(file, *state)
+    digests.touch(mode=0o600)
+    np.savez(digests, allow_pickle=False, **known.digests)
+    return {"seal": known.seal}
+
+
+def _loaded(path: Path) -> dict[str, Any]:
+    with np.load(path, allow_pickle=False) as archive:
+        return dict(archive)

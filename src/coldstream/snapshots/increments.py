@@ -34,6 +34,9 @@ PIECE = 2**22
 OWN = "increment"
 """The key of an increment's document."""
 
+BASE = "base"
+"""The key, in the document of an increment, of the position of the snapshot that it builds on."""
+
 
 class Fingerprint(NamedTuple):
     """What is kept of a state to find out later what has changed."""

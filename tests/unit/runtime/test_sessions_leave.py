@@ -11,7 +11,6 @@ import pytest
 
 from coldstream import Category, Id, Schema, UnknownId
 from coldstream.config import Hyperparameters
-from coldstream.lists.inspection import finished
 from coldstream.runtime.erasure import log_reading
 from coldstream.runtime.erasure.claims import Claims
 from coldstream.runtime.erasure.leaving import Leaving
@@ -26,6 +25,7 @@ from coldstream.runtime.writing.writer import Writer
 from coldstream.storage import stores
 from coldstream.storage.sqlite.store import SqliteStore
 from coldstream.storage.store import LogLine
+from coldstream.support.steps import finished
 from conftest import bits
 from patience import PATIENCE, until
 

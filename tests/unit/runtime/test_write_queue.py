@@ -8,11 +8,11 @@ import pytest
 
 from coldstream import Id, Recommender, Schema
 from coldstream.errors import ColdstreamError
-from coldstream.lists.inspection import Steps, finished
 from coldstream.runtime import turns
 from coldstream.runtime.records import Interaction, ItemPut, ItemRemoved, Record
 from coldstream.runtime.writing.checks import Checks, Refused
 from coldstream.runtime.writing.write_queue import Overloaded, WriteQueue
+from coldstream.support.steps import Steps, finished
 
 
 def checks() -> Checks:

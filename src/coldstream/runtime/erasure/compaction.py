@@ -8,13 +8,13 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
-from coldstream.lists.inspection import Steps
 from coldstream.runtime.erasure.claims import Claims, Said, digest
 from coldstream.runtime.erasure.log_reading import Line, LogReading
 from coldstream.runtime.learner import Learner
 from coldstream.runtime.records import UserMerged
 from coldstream.runtime.snapshots import InStore, Snapshots
 from coldstream.storage.store import Store
+from coldstream.support.steps import Steps
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from time import monotonic
 from typing import NamedTuple, TypeAlias
 
 from coldstream.errors import ColdstreamError, Interrupted
-from coldstream.lists.inspection import FieldValue, Inspection, Steps
+from coldstream.lists.inspection import FieldValue, Inspection
 from coldstream.runtime.erasure.claims import Said, claimed, digest
 from coldstream.runtime.erasure.leaving import Leaving
 from coldstream.runtime.erasure.log_reading import Line, LogReading
@@ -27,6 +27,7 @@ from coldstream.runtime.learner import Learner
 from coldstream.runtime.records import Record, UserForgotten, record_of
 from coldstream.runtime.snapshots import InStore, Snapshots
 from coldstream.storage.store import LogLine, Store
+from coldstream.support.steps import Steps
 
 STEP = 500
 """Values whose digests are compared in one step."""

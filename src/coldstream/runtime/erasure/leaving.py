@@ -6,10 +6,10 @@ so that a session is known to leave before its own lines come. Of lines that are
 
 from collections.abc import Iterable, Mapping
 
-from coldstream.lists.inspection import Steps
 from coldstream.runtime.erasure.claims import claimed, session_digest
 from coldstream.runtime.records import Record, UserMerged
 from coldstream.storage.store import LogLine
+from coldstream.support.steps import Steps
 
 STEP = 500
 """Lines of what is kept that are looked at in one step."""

@@ -7,12 +7,12 @@ from itertools import islice
 from time import perf_counter
 
 from coldstream.errors import Interrupted
-from coldstream.lists.inspection import Answer, Steps
 from coldstream.runtime.records import Record, record_of
 from coldstream.runtime.snapshots import InStore
 from coldstream.runtime.turns import in_slices
 from coldstream.storage.log_pages import PAGE
 from coldstream.storage.store import Store
+from coldstream.support.steps import Answer, Steps
 
 SHARE = 0.5
 """The most of the store's time that reading may take, so that those who write hardly notice."""

@@ -5,9 +5,9 @@ from collections.abc import Collection, Sequence
 from coldstream.errors import ColdstreamError
 from coldstream.events.event import Event
 from coldstream.features.fields import Field
-from coldstream.lists.inspection import Steps, finished
 from coldstream.recommender import Recommender
 from coldstream.runtime.records import ItemRemoved, Record, UserForgotten
+from coldstream.support.steps import Steps, finished
 
 
 class Refused(ColdstreamError):

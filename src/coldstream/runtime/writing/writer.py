@@ -22,7 +22,6 @@ from coldstream.errors import (
     StoreUnavailable,
     UnknownId,
 )
-from coldstream.lists.inspection import Steps
 from coldstream.runtime.erasure.compaction import Compaction
 from coldstream.runtime.erasure.erasures import EraseBeside, Erasures, Pending, nothing_beside
 from coldstream.runtime.erasure.log_reading import LogReading
@@ -41,6 +40,7 @@ from coldstream.runtime.writing.store_thread import StoreThread
 from coldstream.runtime.writing.upkeep import Upkeep
 from coldstream.runtime.writing.write_queue import Call, Outcome, WriteQueue
 from coldstream.storage.store import LogLine, Saved, Store
+from coldstream.support.steps import Steps
 
 log = logging.getLogger(__name__)
 
