@@ -222,8 +222,8 @@ class Recommender:
         >>> from coldstream import Event, Id, Recommender, Schema
         >>> recommender = Recommender(Schema(user=[Id()], item=[Id()]))
         >>> recommender.learn([Event("u1", "a"), Event("u1", "b")])
-        >>> [near.feature for near in recommender.inspection.nearest("item.id=a", 1)]  # doctest: +SKIP
-        ['user.id=u1']
+        >>> len(recommender.inspection.nearest("item.id=a", n=1))
+        1
         """
         return Inspection(self.engine.shared, self.engine.users, self.engine.clock.events)
 
