@@ -1,7 +1,9 @@
 """The kinds of record that a log holds. Each kind says here all that there is to say of it.
 
 A kind is a class with its check, its effect, what learners in other processes get to know of it, and what it claims of a
-person's values. `record_kind` registers a class; nothing else has to be changed for a new kind.
+person's values. `record_kind` registers a class, and most kinds need no more. A kind that moves one person's past to another
+is also known to `erasure/leaving.py` and `erasure/compaction.py`, and one that belongs to a single learner's users to
+`cluster/partition.py`.
 
 Tags and fields are those of logs on disk: a class may be renamed, its tag and its fields may not.
 """
@@ -80,7 +82,10 @@ class Record(msgspec.Struct, frozen=True, tag_field="kind"):
         learner.engage()
 
     def for_team(self, front: "Recommender") -> "list[Record]":
-        """Return the record as learners understand it whose columns have other numbers; called before `apply`."""
+        """Return the record as learners in other processes understand it, or nothing if it is not for them.
+
+        Their columns have other numbers. They call `change` of what they get, so a kind without it returns nothing.
+        """
         return [self]
 
     def claims(self) -> ClaimedValues | None:
@@ -164,6 +169,9 @@ class RuleChanged(Record, frozen=True, tag="rule"):
     def apply(self, learner: "Learner", position: int, ranks: "list[Rank] | None" = None) -> None:
         check_rule(self.rule)
         learner.rule, learner.rule_since = self.rule, position
+
+    def for_team(self, front: "Recommender") -> list[Record]:
+        return []
 
 
 @record_kind

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -16,14 +17,17 @@ from coldstream.cluster.exchange import owner
 from coldstream.cluster.learners import LocalLearners
 from coldstream.cluster.team import HIRE_HERE, team_of
 from coldstream.errors import StoreUnavailable
+from coldstream.runtime import records
 from coldstream.runtime.learner import Learner
 from coldstream.runtime.live_evaluation import LiveEvaluation
 from coldstream.runtime.records import (
     Interaction,
     ItemPut,
     ItemRemoved,
+    LogHeader,
     Merged,
     Record,
+    RuleChanged,
     UserForgotten,
     UserMerged,
     UserPut,
@@ -283,6 +287,22 @@ def test_a_log_of_several_learners_says_where_only_one_can_learn() -> None:
     with pytest.raises(InvalidInput, match="behind line 1 the log has 2 learners, and only one can learn here"):
         alone.apply_all(merging(lines(5), 2, 40))
     assert alone.position == 1
+
+
+def test_another_rule_is_nothing_that_learners_in_other_processes_are_told() -> None:
+    front = learner()
+    log = merging(lines(40), 2, 20)
+    front.apply_all(log)
+    front.apply_all([(log[-1][0] + 1, RuleChanged(front.rule)), (log[-1][0] + 2, Merged(2))])
+    assert front.rule_since == log[-1][0] + 1
+
+
+def test_every_kind_is_one_that_learners_can_apply_or_are_not_told() -> None:
+    told_otherwise = {LogHeader, Interaction}  # a log has one header, before anybody learns; events are learned
+    front: Any = None
+    for kind in set(records._kinds) - told_otherwise:
+        if kind.change is Record.change:
+            assert kind.for_team(cast(Any, None), front) == [], kind
 
 
 def test_another_number_of_learners_goes_on_from_the_merge() -> None:
