@@ -10,7 +10,8 @@ ETA, PENALTY = 0.05, 0.02
 
 def matrix_factorization(**changes: object) -> Recommender:
     plain = {"intercept": False, "linear": False, "regularization": "fixed", "factor_penalty": PENALTY}
-    return Recommender(Schema(), "paper", seed=3, factors=4, learning_rate=ETA, **(plain | changes))
+    schema = Schema(exclude_seen=False)  # where a user may have an item again, every repeat is learned from
+    return Recommender(schema, "paper", seed=3, factors=4, learning_rate=ETA, **(plain | changes))
 
 
 def vectors(recommender: Recommender, user: str, item: str) -> tuple[np.ndarray, np.ndarray]:
