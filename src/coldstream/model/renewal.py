@@ -22,7 +22,7 @@ SHORT_MEMORY, LONG_MEMORY = 2_000.0, 50_000.0
 ENOUGH = 20_000.0
 """Minimum number of events between two renewals, and before the first."""
 _LEAST = 1e-6
-"""Smallest probability that is told apart, which bounds the surprise, so that no single choice dominates the means."""
+"""Lower bound of the probability in the surprise, so that no single choice dominates the means."""
 
 
 @inlined

@@ -92,7 +92,7 @@ def _at_once() -> bool:
 
 
 def collapse(longest: float, is_over: Callable[[], bool] = _at_once) -> int:
-    """Collapse small pages into huge ones for at most `longest` seconds; return how many huge ones there are.
+    """Collapse small pages into huge ones for at most `longest` seconds; return how many pages are huge now.
 
     `is_over` is called before each page; it may wait, to give other work time, and returns true to stop.
     """
