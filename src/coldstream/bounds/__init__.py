@@ -1,1 +1,1 @@
-"""Limits on memory and on what is remembered, and what they are measured by."""
+"""Limits on memory and on retention, with the estimated costs and the usage statistics that they need."""

@@ -1,4 +1,4 @@
-"""Bounds on what is learned and remembered, each stated once: how much, how long, and how much at once."""
+"""Bounds on what is learned and remembered: how much, how long, and how much at once."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
@@ -10,47 +10,49 @@ from coldstream.support.amounts import bytes_of, seconds_of
 from coldstream.support.arrays import plain
 
 Age: TypeAlias = int | str | None
-"""How long something may go without use: a whole number counts events, a text such as "30d" is time, None is for ever."""
+"""Maximum time without use: an integer counts events, a text such as "30d" is a duration, None is forever."""
 
 AGES = 'a whole number of events, or a time such as "30d", "12h", "90m" or "45s"'
 SIZES = 'a text such as "2 GiB" or "500 MiB", from 1 MiB on'
 
 
 HALF_LIFE = 100_000.0
-"""Of what has no bound of its own."""
+"""Default half-life of uses, in events, for anything with neither a bound nor a memory budget."""
 
 A_THING = 5000
-"""Bytes of a user or a value, more or less: a budget has room for as many things as it has this."""
+"""Approximate cost of a user or a value in bytes, which estimates how many of them fit into a memory budget."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """All that bounds what is learned and remembered. Validated when built, frozen afterwards. None is no bound.
+    """All bounds on what is learned and remembered. Validated when built, frozen afterwards. None is no bound.
 
-    Where a bound is reached, the least useful goes: what was used least often, a use counting half after a half-life. A
-    field has bounds of its own besides: `most`, `admit_after` and `expire`.
+    At a bound, the least useful is evicted: what was used least often, where the weight of a use halves every half-life.
+    Fields have bounds of their own besides: `most`, `admit_after` and `expire`.
     """
 
     memory: str | None = None
-    """The most that all of it together may weigh, such as "2 GiB"; users and values go, until it fits."""
+    """Memory budget, such as "2 GiB"; users and values are evicted until the total fits."""
     users: int | None = None
-    """Users that are known at once."""
+    """Maximum number of users."""
     items: int | None = None
-    """Items in the catalogue at once; past it the one goes that was chosen least, its coming counting as a choice."""
+    """Maximum number of items in the catalogue. Beyond it, the item chosen least is evicted; putting an item counts as a
+    choice."""
     expire_users: Age = None
-    """How long a user is known without an event or a put: a number of events, or a time such as "365d"."""
+    """Maximum time that a user is kept without an event or a put: a number of events, or a duration such as "365d"."""
     seen: int | None = 1000
-    """Of the items that a user had, the latest so many different ones are remembered."""
+    """Maximum number of distinct items remembered per user as seen, the latest ones."""
     undeclared: int | None = 100
-    """Context fields that events may bring and nobody declared; others are left out."""
+    """Maximum number of undeclared context fields that events may add; others are ignored."""
     undeclared_values: int | None = 10_000
-    """Values of each of those fields."""
+    """Maximum number of values of each undeclared context field."""
     admissions: int | None = 1000
-    """New features that one event or one put may bring; what is new beyond them is left out."""
+    """Maximum number of new features that one event or one put may add; others are ignored."""
     half_life: float | None = None
-    """Events after which a use counts half; None for as many as there may be of a kind: values of a field, users, items.
+    """Events after which the weight of a use halves. None takes the maximum number of values of a field, of users or of
+    items.
 
-    Of what only a budget bounds, as many as fit into it at 5 kB each.
+    Where only a memory budget is the bound, None takes the number that fits into it at 5 kB each.
     """
 
     def __post_init__(self) -> None:
@@ -68,31 +70,31 @@ class Bounds:
 
     @classmethod
     def none(cls) -> "Bounds":
-        """No bounds at all: what a log that says nothing of bounds was learned with."""
+        """Return bounds without any limit, which apply to a log that records no bounds."""
         return cls(seen=None, undeclared=None, undeclared_values=None, admissions=None)
 
     @property
     def memory_bytes(self) -> int | None:
-        """The budget as a number of bytes."""
+        """The memory budget in bytes, None if there is none."""
         return None if self.memory is None else _bytes(self.memory)
 
     def half_life_of(self, most: int | None) -> float:
-        """Events after which a use of a kind counts half, of which there may be so many at most."""
+        """Return the half-life in events for a kind of thing of which at most `most` are kept."""
         if self.half_life is not None or most is not None:
             return float(self.half_life or most or 1)
         return HALF_LIFE if self.memory_bytes is None else max(1.0, self.memory_bytes / A_THING)
 
     def document(self) -> dict[str, Any]:
-        """The bounds as JSON can hold them."""
+        """Return the bounds as JSON can hold them."""
         return asdict(self)
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> "Bounds":
-        """The inverse of `document`."""
+        """Build bounds from a `document` as `document()` returns it."""
         return cls.none().with_(**document)
 
     def with_(self, **changes: Any) -> "Bounds":
-        """The same bounds with some `changes`."""
+        """Return the bounds with some `changes`. Raise `InvalidInput` for an unknown name or an invalid value."""
         known = [bound.name for bound in fields(self)]
         for name, value in changes.items():
             if name not in known:
@@ -101,7 +103,7 @@ class Bounds:
 
 
 def is_age(age: object) -> bool:
-    """Whether this says how long."""
+    """Return whether a value is a valid age: a positive number of events, a duration, or None."""
     if isinstance(age, str):
         return seconds_of(age) is not None
     return age is None or (isinstance(age, int) and not isinstance(age, bool) and 0 < age < 2**53)
@@ -109,7 +111,7 @@ def is_age(age: object) -> bool:
 
 @lru_cache
 def age_seconds(age: str) -> float:
-    """The seconds of a text such as "30d".
+    """Return the seconds of a duration such as "30d".
 
     >>> age_seconds("90m")
     5400.0
@@ -119,7 +121,7 @@ def age_seconds(age: str) -> float:
     return seconds
 
 
-_bytes = lru_cache(bytes_of)  # it is asked after every event
+_bytes = lru_cache(bytes_of)  # cached, because it is needed after every event
 
 
 def _require(name: str, value: object, holds: bool, rule: str) -> None:

@@ -1,47 +1,49 @@
-"""What things weigh in memory, in bytes: upper bounds for CPython on 64 bits, stated once.
+"""Estimated memory costs in bytes: upper bounds for CPython on 64 bits.
 
-They are numbers of ours and not measured as it runs: what has to go under a budget must not depend on the machine.
-`tests/unit/engine/test_memory.py` measures that they are enough.
+They are constants, not measurements at run time, because eviction under a budget must not depend on the machine.
+`tests/unit/engine/test_memory.py` measures that they are high enough.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 COLUMN = 320
-"""A feature, besides its row of parameters and its text: entries in a dictionary and in four lists, with room to grow."""
+"""Bytes per feature, besides its row of parameters and its text: entries in a dictionary and four lists, with spare
+capacity."""
 FIELD = 2048
-"""A field, besides its row of penalties."""
+"""Bytes per field, besides its row of penalties."""
 USER = 800
-"""A user, packed, besides the text of the id, the attributes, and the items seen: the bytes, entries in two dictionaries
-and a list, and how useful it is."""
+"""Bytes per packed user, besides the text of the id, the attributes, and the seen items: the packed bytes, entries in two
+dictionaries and a list, and usage."""
 UNPACKED_USER = 1700
-"""What one of those who came lately takes besides: the state, its history, and its encoding."""
+"""Additional bytes per unpacked user: the state, its history, and its encoding."""
 SEEN = 16
-"""An item that a user had: two numbers, with room to grow."""
+"""Bytes per seen item of a user: two numbers, with spare capacity."""
 ITEM = 1400
-"""An item, besides the text of its id and its attributes: its slot, its position, and entries in three dictionaries."""
+"""Bytes per item, besides the text of its id and its attributes: its slot, its position, and entries in three
+dictionaries."""
 GONE = 480
-"""A slot of an item that is gone, besides the text of its id."""
+"""Bytes per slot of a removed item, besides the text of its id."""
 WINDOW = 48
-"""When an item may be recommended: two numbers and a flag, with room to grow, and a flag in every mask that is kept."""
+"""Bytes per availability window: two numbers and a flag, with spare capacity, and a flag in every cached mask."""
 ATTRIBUTE = 260
-"""A value of an attribute, besides its text: as it was given, and as a feature of its owner."""
+"""Bytes per attribute value, besides its text: the raw value, and the feature of its owner."""
 NEIGHBOUR = 32
-"""A pair in a row of neighbours: three numbers, with room to grow."""
+"""Bytes per pair in a row of neighbours: three numbers, with spare capacity."""
 
 
 def text_cost(text: str) -> int:
-    """What the characters of a text weigh: one byte each, or up to four where some are not ASCII."""
+    """Return the memory cost of a text's characters: one byte each, or four each if any is not ASCII."""
     return len(text) if text.isascii() else 4 * len(text)
 
 
 def texts_cost(texts: Sequence[str]) -> int:
-    """What many texts weigh."""
+    """Return the memory cost of the characters of many texts."""
     return sum(map(len, texts)) if all(map(str.isascii, texts)) else sum(map(text_cost, texts))
 
 
 def attributes_cost(attributes: Mapping[str, Any]) -> int:
-    """What the attributes of a user or an item weigh."""
+    """Return the memory cost of the attributes of a user or an item."""
     total = 0
     for raw in attributes.values():
         if isinstance(raw, str):
@@ -54,7 +56,7 @@ def attributes_cost(attributes: Mapping[str, Any]) -> int:
 
 
 def _values_cost(raw: Sequence[Any]) -> int:
-    """What the texts among some values weigh."""
+    """Return the memory cost of the texts among some values."""
     try:
         whole = "".join(raw)
     except TypeError:  # not all of them are texts

@@ -1,8 +1,8 @@
-"""How useful things are, things being numbered rows: how often they were used, the latest uses counting most.
+"""Usage statistics for eviction: how often numbered rows were used, with exponential decay.
 
-A use counts half after every half-life H, of as many events as there may be things of the kind. Whichever of two is the more
-useful does not depend on when one asks: what is kept is log₂ Σ 2^(t/H) over the uses at events t, which only grows. A use at
-event t adds 2^(t/H).
+The weight of a use halves after every half-life H, which is as many events as there may be rows of the kind. The order of
+two rows does not depend on the time of comparison, because the stored worth is log₂ Σ 2^(t/H) over the uses at events t,
+which only grows. A use at event t adds 2^(t/H) to the sum.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,69 +16,69 @@ from coldstream.events.clock import Clock
 from coldstream.support.arrays import Doubles, Integers, Longs, grown_up_to
 
 NEVER = -1e300
-"""The time of a use before any event had a time."""
+"""Stream time of a use before any event had a time."""
 
 HalfLife: TypeAlias = float | Doubles
-"""One for all rows, or one for each."""
+"""Half-life in events: one for all rows, or one for each."""
 
 _NAMES = ("worth", "used_at", "used_time")
 
 
 class Usage:
-    """The worth of every row, and when it was last used: by the count of events, and by the time of the stream."""
+    """The worth of every row, and its last use: as a number of events, and as a time of the stream."""
 
     def __init__(self) -> None:
         self.worth: Doubles = np.zeros(0, np.float64)
         self.used_at: Longs = np.zeros(0, np.int64)
         self.used_time: Doubles = np.zeros(0, np.float64)
         self.most_rows = 0
-        """How many rows there can be, where that is known: room for all of them is asked for at once. No promise."""
+        """Expected maximum number of rows, 0 if unknown. Memory for all of them is reserved at once; it is no limit."""
 
     def make_room(self, rows: int) -> None:
-        """Room for so many rows. Those of which nothing is known were used once, when the stream began."""
+        """Allocate room for this many rows. New rows count as used once, at the beginning of the stream."""
         if rows > self._room:
             for name in _NAMES:
                 setattr(self, name, grown_up_to(self.most_rows, getattr(self, name), rows))
 
     @property
     def _room(self) -> int:
-        """Rows that all arrays have room for: where memory is short, some may have more than others."""
+        """Number of rows that every array has room for; if memory ran out, some have room for more."""
         return min(len(self.worth), len(self.used_at), len(self.used_time))
 
     def start(self, rows: Integers, clock: Clock, half_life: HalfLife) -> None:
-        """Rows that stand for something new: their coming is their first use."""
+        """Reset rows for new owners, with one use now."""
         self.make_room(int(rows.max(initial=-1)) + 1)
         self.worth[rows] = clock.events / half_life
         self._touch(rows, clock)
 
     def start_as_used(self, rows: Integers, used_at: Longs, clock: Clock, half_life: float) -> None:
-        """Rows that matter from now on, and whose last use is known by its event; how often they were used is not."""
+        """Reset rows for owners whose last use is known by its event number, and whose number of uses is unknown."""
         self.start(rows, clock, half_life)
         self.worth[rows] = np.clip(used_at, 0, clock.events) / half_life
 
     def note(self, rows: Integers, clock: Clock, half_life: HalfLife) -> None:
-        """Rows were used, each once."""
+        """Count a use of each of these rows, which must be distinct."""
         self.make_room(int(rows.max(initial=-1)) + 1)
         self.worth[rows] = np.logaddexp2(self.worth[rows], clock.events / half_life)
         self._touch(rows, clock)
 
     def note_one(self, row: int, clock: Clock, half_life: float) -> None:
-        """One row was used."""
+        """Count a use of one row."""
         self.make_room(row + 1)
         self.worth[row] = np.logaddexp2(self.worth[row], clock.events / half_life)
         self.used_at[row], self.used_time[row] = clock.events, NEVER if clock.time is None else clock.time
 
     def forget(self, rows: Sequence[int] | Integers) -> None:
-        """Rows that stand for nothing any more."""
+        """Clear rows that are no longer in use."""
         own = np.asarray(rows, np.int64)
         known = own[own < self._room]
         for name in _NAMES:
             getattr(self, name)[known] = 0
 
     def older(self, rows: Integers, age: int | str, clock: Clock) -> Integers:
-        """Those of some rows that were not used for longer than this.
+        """Return those of the rows that were last used longer ago than `age`.
 
-        The time of those that were used before there were times begins when one first asks.
+        Rows that were used before the stream had a time count as used at the time of the first such call.
         """
         self.make_room(int(rows.max(initial=-1)) + 1)
         if clock.time is not None:
@@ -93,12 +93,12 @@ class Usage:
         return chosen
 
     def rescale(self, rows: Integers, clock: Clock, before: float, after: float) -> None:
-        """Rows go on with another half-life; what each counts now, it counts still."""
+        """Change the half-life of rows so that their decayed counts stay as they are now."""
         self.make_room(int(rows.max(initial=-1)) + 1)
         self.worth[rows] += clock.events / after - clock.events / before
 
     def counts(self, rows: Integers, clock: Clock, half_life: float) -> Doubles:
-        """The logarithms of how often rows were used lately: to compare rows of different half-lives."""
+        """Return log₂ of the decayed number of uses of rows, which can be compared across half-lives."""
         return self.worth[rows] - clock.events / half_life
 
     def _touch(self, rows: Integers, clock: Clock) -> None:
@@ -106,7 +106,7 @@ class Usage:
         self.used_time[rows] = NEVER if clock.time is None else clock.time
 
     def least(self, rows: Integers, count: int) -> Integers:
-        """Those of some rows in ascending order that are least useful, so many; of equals, the first."""
+        """Return the `count` least useful of some rows in ascending order; among equals, the first."""
         if count >= len(rows):
             return rows
         self.make_room(int(rows[-1]) + 1)
@@ -114,7 +114,7 @@ class Usage:
         return found
 
     def copy(self, rows: int) -> "Usage":
-        """The same as it is now, of the first rows: behind them is nothing but room."""
+        """Return a copy of the first rows; all other rows are unused."""
         other = Usage()
         other.most_rows = self.most_rows
         for name in _NAMES:
@@ -122,12 +122,12 @@ class Usage:
         return other
 
     def state(self, rows: int) -> dict[str, NDArray[Any]]:
-        """Of the first rows, as named arrays."""
+        """Return the first rows as named arrays."""
         self.make_room(rows)
         return {name: getattr(self, name)[:rows].copy() for name in _NAMES}
 
     def restore(self, rows: int, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """The inverse of `state`."""
+        """Restore what `state` returned. Raise `ValueError` if an array does not fit."""
         self.make_room(rows)
         for name in _NAMES:
             source, own = arrays[name], getattr(self, name)
@@ -137,7 +137,7 @@ class Usage:
 
 
 def least_of(worth: Doubles, count: int) -> NDArray[np.bool_]:
-    """Which of several are the least useful, so many; of equals, the first."""
+    """Return a mask of the `count` least values; among equals, the first."""
     if count >= len(worth):
         return np.ones(len(worth), np.bool_)
     limit = np.partition(worth, count - 1)[count - 1]
@@ -147,11 +147,11 @@ def least_of(worth: Doubles, count: int) -> NDArray[np.bool_]:
 
 
 CHECKS = 64
-"""How often, in the time that something may go without use, it is looked at whether it did."""
+"""Number of checks for expiry within a maximum age."""
 
 
 def is_time_to_look(age: int | str, before: Clock, after: Clock) -> bool:
-    """Whether, between two moments, it became time to look for what is older than this."""
+    """Return whether a check for expiry is due between two clocks."""
     if not isinstance(age, str):
         step = max(1, age // CHECKS)
         return before.events // step != after.events // step

@@ -1,4 +1,4 @@
-"""What happened."""
+"""Events: types, validation, files and data sets."""
 
 from coldstream.events.event import Event
 

@@ -1,4 +1,4 @@
-"""What callers hand over: taken as it is, or refused with the argument, the value and the remedy."""
+"""Validation of call arguments: return them, or raise `InvalidInput` with the argument, the value and the remedy."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -10,21 +10,21 @@ from coldstream.support.arrays import plain
 
 
 def checked_event(event: object) -> Event:
-    """An event."""
+    """Return an event, or raise `InvalidInput` if it is none."""
     if not isinstance(event, Event):
         raise InvalidInput(f"event must be an Event, got {shown(event)}; write Event(user=…, item=…)")
     return event
 
 
 def checked_events(events: object) -> list[Event]:
-    """Many events."""
+    """Return events as a list, or raise `InvalidInput` if any is none."""
     if isinstance(events, str | Mapping) or not isinstance(events, Iterable):
         raise InvalidInput(f"events must be a list of events, got {shown(events)}; write Event(user=…, item=…) for each")
     return [checked_event(event) for event in events]
 
 
 def checked_pairs(what: str, given: object) -> list[tuple[str, Mapping[str, Any] | None]]:
-    """Pairs of an id and attributes, or a mapping of them."""
+    """Return pairs of id and attributes as a list, from pairs or from a mapping. Raise `InvalidInput` for anything else."""
     if isinstance(given, Mapping):
         given = given.items()
     if isinstance(given, str) or not isinstance(given, Iterable):
@@ -37,7 +37,11 @@ def checked_pairs(what: str, given: object) -> list[tuple[str, Mapping[str, Any]
 
 
 def checked_items(given: object) -> list[tuple[str, Mapping[str, Any] | None, Availability]]:
-    """Items to be put: pairs of an id and attributes, some perhaps with their availability behind; or a mapping of pairs."""
+    """Return items as triples of id, attributes and availability; an item without availability gets `ALWAYS`.
+
+    Accepts pairs of id and attributes, triples with the availability, or a mapping from id to attributes. Raises
+    `InvalidInput` for anything else.
+    """
     if isinstance(given, Mapping):
         given = given.items()
     wanted = "items must be pairs of id and attributes, or of id, attributes and availability"
@@ -56,7 +60,7 @@ def checked_items(given: object) -> list[tuple[str, Mapping[str, Any] | None, Av
 
 
 def checked_count(what: str, value: object) -> int:
-    """A whole number of 1 or more."""
+    """Return an integer of 1 or more, or raise `InvalidInput`."""
     if type(value) is int and value > 0:
         return value
     number = plain(value)

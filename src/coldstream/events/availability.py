@@ -1,4 +1,4 @@
-"""When an item may be recommended."""
+"""Availability: when an item may be recommended."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,16 +11,16 @@ from coldstream.events.event import checked_time
 class Availability:
     """When an item may be recommended: from a time on, until another, or not at all for now. Validated when built.
 
-    Times are seconds since 1970 in UTC, or aware datetimes, which are converted. Nothing that was learned of an item goes
-    while it is not available.
+    Times are seconds since 1970 in UTC, or aware datetimes, which are converted. An item that is not available keeps all
+    that was learned of it.
     """
 
     available_from: float | None = None
-    """The first moment; None for always so far."""
+    """First moment at which the item is available; None for no lower limit."""
     available_until: float | None = None
-    """The first moment after it, when the item is not available any more; None for ever."""
+    """First moment at which the item is no longer available; None for no upper limit."""
     hidden: bool = False
-    """Whether it is not available at any time."""
+    """Whether the item is unavailable at any time."""
 
     def __post_init__(self) -> None:
         if self.available_from is None and self.available_until is None and self.hidden is False:
@@ -36,7 +36,10 @@ class Availability:
 
     @classmethod
     def of(cls, item: str, available_from: Any, available_until: Any, hidden: Any) -> "Availability":
-        """What `available_from`, `available_until` and `hidden` say of an `item`, which a refusal names."""
+        """Build an availability from `available_from`, `available_until` and `hidden`.
+
+        `InvalidInput` then names the `item`.
+        """
         if available_from is None and available_until is None and hidden is False:
             return ALWAYS
         try:
@@ -48,7 +51,7 @@ class Availability:
 
 
 ALWAYS = Availability()
-"""That of an item of which nothing is said."""
+"""Default availability of an item."""
 
 
 def _refused(field: str, message: str) -> InvalidInput:

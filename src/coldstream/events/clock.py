@@ -1,34 +1,35 @@
-"""When something happens: counts, and the time of the stream, that nobody else keeps."""
+"""The clock of a stream: position in the log, number of events, and time."""
 
 import math
 from typing import NamedTuple
 
 LONGEST_STEP = 86400.0
-"""Seconds that one event may move the time of the stream: one wrong clock must not make everything old at once."""
+"""Maximum step of the stream's time per event, in seconds, so that one event with a wrong clock does not age everything."""
 
 
 class Clock(NamedTuple):
-    """How far a stream has come. It is passed in wherever time matters, so the same stream leads to the same state."""
+    """Progress of a stream. It is passed in wherever time matters, so that the same stream leads to the same state."""
 
     position: int = 0
-    """Of the last line of the log, or of the last event where there is no log. It keys what is drawn, and stamps rows."""
+    """Position of the last line of the log, or number of the last event without a log. It keys random draws and is stored
+    in rows."""
     events: int = 0
-    """How many events there were. Trends age by it: a catalogue that is put makes nothing older."""
+    """Number of events so far. Trends decay with it, so putting a catalogue does not age them."""
     time: float | None = None
-    """The latest time that an event had, in steps of a day at most; None before the first that had one."""
+    """Latest time of an event, which rises by at most a day per event; None before the first event with a time."""
 
     def at(self, position: int | None) -> "Clock":
-        """The moment of an event with this position; the next one, where none is given."""
+        """Return the clock of an event at this position, by default the next one."""
         return Clock(self.position + 1 if position is None else position, self.events, self.time)
 
     def after(self, time: float | None) -> "Clock":
-        """The moment after an event that had this time, or none."""
+        """Return the clock after an event with this time, or without one."""
         if time is None or (self.time is not None and time <= self.time):
             return Clock(self.position, self.events + 1, self.time)
         return Clock(self.position, self.events + 1, time if self.time is None else min(time, self.time + LONGEST_STEP))
 
     def moment(self, time: float | None) -> float:
-        """A time that was given, or else that of the stream; before any is known, it is before everything."""
+        """Return the given time, or the stream's time by default; −∞ if there is none."""
         if time is not None:
             return time
         return -math.inf if self.time is None else self.time

@@ -1,4 +1,4 @@
-"""The data sets that are known by name: where they lie, where they come from, and how they are read."""
+"""Built-in data sets: where they are stored, where to download them, and how to read them."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -15,11 +15,11 @@ from coldstream.events.simulated_shop import shop_stream
 from coldstream.events.stream import Stream
 
 VARIABLE = "COLDSTREAM_DATA"
-"""The environment variable that names a folder of data sets."""
+"""Environment variable with the path of a folder of data sets."""
 
 
 class Recorded(NamedTuple):
-    """A data set in files that somebody publishes."""
+    """A published data set in files."""
 
     summary: str
     source: Source
@@ -27,7 +27,7 @@ class Recorded(NamedTuple):
 
 
 class Generated(NamedTuple):
-    """A data set made from a seed."""
+    """A synthetic data set, generated from a seed."""
 
     summary: str
     generate: Callable[[int], Stream]
@@ -61,16 +61,16 @@ DATASETS: Mapping[str, Dataset] = {
 
 
 class Entry(NamedTuple):
-    """A line of the list of data sets."""
+    """An entry in the list of data sets."""
 
     name: str
     summary: str
     folder: Path | None
-    """Where it was found; None for one that is not here, or needs no files."""
+    """Folder of the files; None if the data set is not downloaded, or generated."""
 
 
 def listed() -> list[Entry]:
-    """Every data set known by name.
+    """Return an entry for every built-in data set.
 
     >>> [entry.name for entry in listed()]
     ['ml-100k', 'ml-1m', 'movietweetings', 'shop', 'clicks']
@@ -82,7 +82,10 @@ def listed() -> list[Entry]:
 
 
 def folder(name: str) -> Path:
-    """Where the files of a data set are: in $COLDSTREAM_DATA, else in the user's cache folder."""
+    """Return the folder of a data set's files: in $COLDSTREAM_DATA, else in the user's cache folder.
+
+    Raise `Unavailable` if the files are in neither, and `InvalidInput` if the data set is generated or unknown.
+    """
     dataset = _known(name)
     if isinstance(dataset, Generated):
         raise InvalidInput(f"{name} has no folder: it is generated from a seed and needs no files")
@@ -97,9 +100,10 @@ def folder(name: str) -> Path:
 
 
 def fetch(name: str, progress: Progress = silent, *, address: str | None = None) -> Path | None:
-    """The folder of a data set, downloaded from its publisher unless it is here; its hashes are checked either way.
+    """Return the folder of a data set, downloading it from its publisher if needed; its hashes are checked either way.
 
-    None for a generated one, which needs no files. `address` stands in for the publisher's.
+    Return None for a generated data set, which needs no files. `address` replaces the publisher's. Raise `Unavailable` if
+    the download fails or a file differs from the known one.
     """
     dataset = _known(name)
     if isinstance(dataset, Generated):
@@ -113,7 +117,10 @@ def fetch(name: str, progress: Progress = silent, *, address: str | None = None)
 
 
 def load(name: str, *, seed: int = 0) -> Stream:
-    """A data set as a stream. The seed is for those that are generated."""
+    """Load a data set as a stream.
+
+    `seed` applies to generated data sets. Raise `Unavailable` if the files cannot be read.
+    """
     dataset = _known(name)
     if isinstance(dataset, Generated):
         return dataset.generate(seed)
@@ -137,5 +144,5 @@ def _places(name: str) -> list[Path]:
 
 
 def _found(name: str, source: Source) -> Path | None:
-    """The first place that has all the files; what is in them is not looked at."""
+    """Return the first folder that has all the files, without checking their content."""
     return next((place for place in _places(name) if all((place / file).is_file() for file in source.files)), None)

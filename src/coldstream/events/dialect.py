@@ -1,4 +1,4 @@
-"""How a CSV file is written: what separates its columns, and how its text is encoded."""
+"""Dialects of CSV files: column separator and encoding."""
 
 import codecs
 import re
@@ -16,14 +16,14 @@ _LONGEST_HEADER = 1_000_000
 
 
 class Dialect(NamedTuple):
-    """What is said of CSV files. What is not said is found out, as far as their first line tells."""
+    """Separator and encoding of CSV files. None means to detect it from the beginning of each file."""
 
     separator: str | None = None
     encoding: str | None = None
 
     @classmethod
     def checked(cls, separator: object, encoding: object) -> "Dialect":
-        """The dialect that a caller asks for."""
+        """Return the dialect that a caller asks for. Raise `InvalidInput` if the separator or the encoding is invalid."""
         if separator is not None:
             given = _WORDS.get(separator, separator) if isinstance(separator, str) else separator
             if not isinstance(given, str) or len(given) != 1 or given in '"\r\n':
@@ -31,21 +31,21 @@ class Dialect(NamedTuple):
             separator = given
         if encoding is not None:
             try:
-                codecs.lookup(encoding)  # type: ignore[arg-type]  # what is no text is refused as well
+                codecs.lookup(encoding)  # a value that is no string raises TypeError
             except (LookupError, TypeError):
                 raise InvalidInput(
                     f"encoding must be one that Python knows, got {shown(encoding)}; common ones are utf-8, cp1252, utf-16"
                 ) from None
-        return cls(separator, encoding)  # type: ignore[arg-type]  # both are texts by now
+        return cls(separator, encoding)  # both are strings or None here
 
     def of(self, path: Path) -> tuple[str, str]:
-        """The separator and the encoding of one file."""
+        """Return the separator and the encoding of one file, detecting what is not given."""
         encoding = self.encoding or _encoding_of(path)
         return self.separator or _separator_of(path, encoding), encoding
 
 
 def require_utf8(path: Path) -> None:
-    """Raise if a file is not UTF-8, with the row of the first byte that is not and what to say instead."""
+    """Raise `MisreadFile` if a file is not UTF-8, with the row of the first wrong byte and the option to set."""
     with open(path, "rb") as file:
         for row, line in enumerate(file, 1):
             try:
@@ -57,20 +57,20 @@ def require_utf8(path: Path) -> None:
 
 
 def unquoted_header(path: Path, encoding: str) -> str:
-    """The first line of a file, without what is quoted in it."""
+    """Return the first line of a file, without its quoted parts."""
     with open(path, encoding=encoding, errors="replace", newline="") as file:
         return _QUOTED.sub("", file.readline(_LONGEST_HEADER))
 
 
 def other_separator(names: list[str], separator: str) -> str | None:
-    """What seems to separate the columns instead: a separator that stands within their names."""
+    """Return the separator that occurs most often within column names, probably the right one, or None."""
     found = {other: sum(name.count(other) for name in names) for other in SEPARATORS if other != separator}
     best = max(found, key=lambda other: found[other])
     return best if found[best] else None
 
 
 def with_decimal_commas(column: list[object]) -> list[object]:
-    """A column of texts as numbers, where all of them are numbers with a comma for a point."""
+    """Convert a column of strings to numbers if all of them are numbers and any has a decimal comma."""
     texts = [value for value in column if isinstance(value, str) and value]
     if not any("," in text for text in texts) or not all(map(_DECIMAL_COMMA.fullmatch, texts)):
         return column
@@ -84,7 +84,7 @@ def _encoding_of(path: Path) -> str:
 
 
 def _separator_of(path: Path, encoding: str) -> str:
-    """The usual one of such files where the header has it; else the one that it has most of."""
+    """Return the default separator for the file's extension if the header has it, else the most frequent one."""
     usual, header = "\t" if path.suffix.lower() == ".tsv" else ",", unquoted_header(path, encoding)
     found = {separator: header.count(separator) for separator in SEPARATORS}
     return usual if found[usual] or not any(found.values()) else max(found, key=lambda separator: found[separator])

@@ -1,4 +1,4 @@
-"""One interaction of one user with one item."""
+"""Events: one interaction of one user with one item."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,18 +10,18 @@ from coldstream.errors import InvalidInput, shown
 from coldstream.support.arrays import plain
 
 EARLIEST, LATEST = -2_208_988_800.0, 7_258_118_400.0
-"""The years 1900 and 2200 in seconds from 1970. What lies beyond was counted in something else: milliseconds of any day
-since April 1970 do."""
+"""First moment of the year 1900 and of the year 2200, in seconds since 1970. Numbers beyond are in another unit:
+milliseconds since April 1970 are larger."""
 PLAUSIBLE = "seconds since 1970, from the years 1900 to 2200"
 
 
 MOST_PASSED_OVER = 100
-"""Items that an event can tell of as shown and not taken."""
+"""Maximum number of items per event that were shown and not taken."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What happened: a user chose an item, at a time, in a context. Validated when built."""
+    """An interaction: a `user` chose an `item`, at a time, in a `context`. Validated when built."""
 
     user: str
     item: str
@@ -29,9 +29,9 @@ class Event:
     """Seconds since 1970 in UTC, from the years 1900 to 2200; an aware `datetime` is converted."""
     context: Mapping[str, Any] = field(default_factory=dict, hash=False)
     kind: str | None = None
-    """What kind of event it is, of those that the schema declares as feedback; None for a plain choice."""
+    """Kind of the event, one that the schema declares as feedback; None for a plain choice."""
     passed_over: tuple[str, ...] = ()
-    """Ids of items that were shown above this one and not taken, in the order of the list; 100 at most."""
+    """Ids of items that were shown above this one and not taken, in the order of the list; at most 100."""
 
     def __post_init__(self) -> None:
         checked_id("user", self.user)
@@ -54,9 +54,10 @@ class Event:
         kind: str | None = None,
         passed_over: tuple[str, ...] = (),
     ) -> "Event":
-        """The event that a log holds as `user`, `item`, `time`, `context`, `kind` and `passed_over`, taken as it is.
+        """Build an event from logged `user`, `item`, `time`, `context`, `kind` and `passed_over`, without validation.
 
-        It was validated before it was written. A log that holds what is refused by now is still replayed to the same bits.
+        It was validated before it was logged. So a log with values that a newer release refuses still replays to the same
+        bits.
         """
         event = object.__new__(cls)
         _set_user(event, user)
@@ -68,14 +69,14 @@ class Event:
         return event
 
 
-# Every line of a log comes this way, and `object.__setattr__` looks each name up again.
+# Replay builds an event per line of a log, and `object.__setattr__` would look each name up again.
 _set_user, _set_item, _set_time, _set_context, _set_kind, _set_passed_over = (
     getattr(Event, name).__set__ for name in ("user", "item", "time", "context", "kind", "passed_over")
 )
 
 
 def _checked_items(value: object) -> tuple[str, ...]:
-    """Ids of items in order."""
+    """Return ids of items as a tuple, or raise `InvalidInput`."""
     if isinstance(value, str) or not isinstance(value, Sequence) or len(value) > MOST_PASSED_OVER:
         message = f"passed_over must be a list of {MOST_PASSED_OVER} ids of items at most, got {shown(value)}"
         raise InvalidInput(f"{message}; name those shown above the item and not taken, or leave it out")
@@ -83,7 +84,7 @@ def _checked_items(value: object) -> tuple[str, ...]:
 
 
 def checked_id(what: str, value: object) -> str:
-    """An id that can be stored and hashed: a string that is not empty."""
+    """Return an id that can be stored and hashed, which is a nonempty string; else raise `InvalidInput`."""
     if not isinstance(value, str):
         raise InvalidInput(f"{what} id must be a string, got {shown(value)}; pass str(id)")
     if not value:
@@ -92,7 +93,7 @@ def checked_id(what: str, value: object) -> str:
 
 
 def checked_text(what: str, value: str) -> str:
-    """A string that UTF-8 can hold."""
+    """Return a string if UTF-8 can encode it, else raise `InvalidInput`."""
     if not value.isascii():
         try:
             value.encode()
@@ -102,7 +103,10 @@ def checked_text(what: str, value: str) -> str:
 
 
 def checked_time(value: object, what: str = "time") -> float | None:
-    """Seconds since 1970 in UTC, from a number or an aware datetime; None where the time is not known."""
+    """Return seconds since 1970 in UTC, from a number or an aware datetime, or None.
+
+    Raise `InvalidInput` if it is no such time.
+    """
     if value is None or (type(value) is float and EARLIEST <= value < LATEST):
         return value
     given = value = plain(value)
@@ -123,7 +127,7 @@ def checked_time(value: object, what: str = "time") -> float | None:
 
 
 def shorter_unit(value: float) -> str:
-    """What to do about a number that is no time in seconds."""
+    """Return the remedy for a number that is not a plausible time in seconds."""
     for unit, per_second in (("milliseconds", 10**3), ("microseconds", 10**6), ("nanoseconds", 10**9)):
         if EARLIEST * per_second <= value < LATEST * per_second:
             return f"if it counts {unit}, divide it by {per_second}"
@@ -131,7 +135,7 @@ def shorter_unit(value: float) -> str:
 
 
 def checked_names(what: str, value: object) -> Mapping[str, Any]:
-    """A mapping from field names to raw values, whatever they are."""
+    """Return a mapping from field names to raw values, which are not checked. Raise `InvalidInput` if it is none."""
     if not isinstance(value, Mapping):
         raise InvalidInput(f"{what} must be a mapping from field to value, got {shown(value)}")
     for name in value:

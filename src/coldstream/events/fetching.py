@@ -1,4 +1,4 @@
-"""Fetching a data set from its publisher: whole and checked, or not at all."""
+"""Download a data set from its publisher, completely and verified, or not at all."""
 
 import hashlib
 import os
@@ -16,36 +16,37 @@ from urllib.request import Request, urlopen
 from coldstream.errors import InvalidInput, Unavailable, shown
 
 Progress: TypeAlias = Callable[[str, int, int | None], None]
-"""Told of a download: the file, its bytes so far, and how many there will be where the server says."""
+"""Callback for progress: file name, bytes received so far, and total bytes or None if the server does not tell."""
 
 CHUNK = 1 << 16
 PATIENCE = 30.0
-"""Seconds to wait for a server that says nothing."""
+"""Timeout of a read from the server, in seconds."""
 
 
 class Source(NamedTuple):
-    """Where a publisher keeps a data set: files at an address, or an archive there that holds them."""
+    """Where a data set is published: files at an address, or an archive that holds them."""
 
     address: str
     files: Mapping[str, str | None]
-    """Every file needed, with its md5 where the bytes must be the known ones."""
+    """Required files, with the md5 of each whose content is checked."""
     archive: str | None = None
-    """A zip file whose folder of the same name holds the files; without one they lie at the address themselves."""
+    """Name of a zip file with a folder of the same name that holds the files; None if the files are at the address
+    themselves."""
     edition: str = ""
-    """Which edition the known files are of, where the publisher's change."""
+    """Description of the known edition, if the publisher's files change."""
 
     def downloads(self) -> list[str]:
-        """The addresses to download from."""
+        """Return the addresses to download."""
         return [f"{self.address}/{name}" for name in ([self.archive] if self.archive else self.files)]
 
     def by_hand(self, folder: Path) -> str:
-        """What to put where without this module's help."""
+        """Return instructions for downloading the files by hand."""
         opened = "unpack it, " if self.archive else ""
         edition = f" ({self.edition})" if self.edition else ""
         return f"download {' and '.join(self.downloads())}, {opened}and put {', '.join(self.files)} into {folder}{edition}"
 
     def flaw(self, folder: Path) -> str | None:
-        """What is wrong with the files in a folder, if anything: one is missing, or is not the known one."""
+        """Return why the files in a folder are not the known ones, or None if they are."""
         for name, known in self.files.items():
             if not (folder / name).is_file():
                 return f"{name} is missing"
@@ -55,11 +56,14 @@ class Source(NamedTuple):
 
 
 def silent(name: str, received: int, total: int | None) -> None:
-    """A progress that nobody watches."""
+    """Ignore progress."""
 
 
 def fetched(source: Source, folder: Path, progress: Progress = silent) -> Path:
-    """The folder, with the source's files in it. At any moment it is whole or not there."""
+    """Download the files of a source into a new folder, and return it. The folder appears complete or not at all.
+
+    Raise `Unavailable` if the folder exists, the download fails or the files are not the known ones.
+    """
     if folder.exists():
         raise Unavailable(f"{folder.name}: there is already a folder {folder}; remove it and fetch again")
     if not source.address.startswith(("https://", "http://")):
@@ -78,7 +82,7 @@ def fetched(source: Source, folder: Path, progress: Progress = silent) -> Path:
             fresh.rename(folder)
     except (OSError, HTTPException) as error:
         if isinstance(error, HTTPError):
-            error.close()  # it holds the connection
+            error.close()  # an HTTPError keeps its connection open
         raise Unavailable(f"{folder.name} cannot be fetched ({error}); {source.by_hand(folder)}") from error
     return folder
 
@@ -92,13 +96,13 @@ def _download(address: str, path: Path, progress: Progress) -> None:
             received += file.write(chunk)
             progress(path.name, received, total)
         os.fsync(file.fileno())
-    # A connection that ends early is not an error to http.client when it is read in chunks.
+    # When reading in chunks, http.client does not raise if the connection ends early.
     if total is not None and received != total:
         raise OSError(f"{address} ended after {received} of {total} bytes")
 
 
 def _unpack(archive: Path, folder: Path, source: Source) -> None:
-    """Only what is asked for is unpacked, under names of our own, so an archive cannot write anywhere else."""
+    """Unpack only the required files, under names from the source, so that an archive cannot write anywhere else."""
     try:
         with zipfile.ZipFile(archive) as members:
             for name in source.files:

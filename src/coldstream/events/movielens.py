@@ -1,4 +1,4 @@
-"""MovieLens: people's five-star ratings of films, with age, sex and occupation of the people and genres of the films."""
+"""MovieLens: five-star ratings of films, with age, sex and occupation of users and genres of films."""
 
 from bisect import bisect_right
 from pathlib import Path
@@ -20,12 +20,12 @@ SOURCE_1M = Source(
 )
 
 AGES = (18, 25, 35, 45, 50, 56)
-"""Where the age groups 1 to 6 begin; below the first is group 0."""
+"""First years of the age groups 1 to 6; group 0 is below."""
 BEST = 5
 
 
 def read_100k(folder: Path) -> Stream:
-    """ML-100k: its five-star ratings."""
+    """Read the five-star ratings of ML-100k."""
     genres = [name for name, _ in lines(folder / "u.genre", "|", "latin-1")]
     users = {
         user: {"age": bisect_right(AGES, int(age)), "sex": int(sex == "F"), "occupation": occupation}
@@ -39,7 +39,7 @@ def read_100k(folder: Path) -> Stream:
 
 
 def read_1m(folder: Path) -> Stream:
-    """ML-1M: its five-star ratings. It codes an age group by its first year, and the youngest by 1."""
+    """Read the five-star ratings of ML-1M, which codes an age group by its first year, and the youngest by 1."""
     users = {
         user: {"age": bisect_right(AGES, int(age)), "sex": int(sex == "F"), "occupation": occupation}
         for user, sex, age, occupation, _ in lines(folder / "users.dat", "::", "latin-1")

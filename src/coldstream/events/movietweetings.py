@@ -1,4 +1,4 @@
-"""MovieTweetings: film ratings that people tweeted, the best of them, with the films' genres and years."""
+"""MovieTweetings: the best film ratings that were tweeted, with genres and years of films."""
 
 import re
 from pathlib import Path
@@ -17,13 +17,13 @@ SOURCE = Source(
     ),
 )
 BEST = 9
-"""The lowest rating of ten that counts as a choice."""
+"""Lowest rating, of ten, that counts as a choice."""
 
 _YEAR = re.compile(r"\((\d{4})\)\s*$")
 
 
 def read(folder: Path) -> Stream:
-    """MovieTweetings: its ratings of 9 and 10. Nothing is known of the users."""
+    """Read the ratings of 9 and 10 of MovieTweetings. Users have no attributes."""
     items = {item: _attributes(title, genres) for item, title, genres in lines(folder / "movies.dat", "::", "utf-8")}
     return Stream("movietweetings", liked(folder / "ratings.dat", "::", BEST), {}, items)
 

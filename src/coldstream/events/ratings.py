@@ -8,8 +8,8 @@ from coldstream.events.event import Event
 
 
 def lines(path: Path, separator: str, encoding: str) -> Iterator[list[str]]:
-    """The fields of every line that is not empty."""
-    # Iterating over a file, unlike str.splitlines, keeps Latin-1's 0x85 and the like inside a title.
+    """Yield the fields of every line that is not empty."""
+    # Iterating over a file, unlike str.splitlines, keeps Latin-1's 0x85 and similar characters inside a title.
     with open(path, encoding=encoding) as file:
         for line in file:
             if line != "\n":
@@ -17,7 +17,7 @@ def lines(path: Path, separator: str, encoding: str) -> Iterator[list[str]]:
 
 
 def liked(path: Path, separator: str, at_least: int) -> list[Event]:
-    """An event for every rating that is high enough, in order of time, equal times in the order of the file."""
+    """Return an event for each rating of `at_least` or more, sorted by time; equal times keep the order of the file."""
     events = [
         Event(user, item, float(time))
         for user, item, rating, time in lines(path, separator, "ascii")

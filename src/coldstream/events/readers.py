@@ -1,4 +1,4 @@
-"""Any stream, from a file of events and, where there are any, a table of users and one of items."""
+"""Reading a stream from a file of events and optional tables of users and items."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
@@ -14,24 +14,24 @@ from coldstream.events.tables import Table, read_table
 
 ROLES = ("user", "item", "time", "kind")
 REPEATED = 0.05
-"""The share of events with an item that the user had before, beyond which people are taken to choose things again."""
+"""Share of events that repeat an item of their user, above which a stream is taken to have repeated choices."""
 
 
 class EventRow(NamedTuple):
     """A row of a file of events."""
 
     number: int
-    """As an editor or a spreadsheet counts it."""
+    """Number of the row as an editor or a spreadsheet counts."""
     event: Event
     given: str | None
-    """The id that the file gives the event."""
+    """Id of the event in the file, if any."""
 
 
 class AttributeRow(NamedTuple):
     """A row of a file of users or items."""
 
     number: int
-    """As an editor or a spreadsheet counts it."""
+    """Number of the row as an editor or a spreadsheet counts."""
     name: str
     attributes: dict[str, Any]
 
@@ -50,13 +50,13 @@ def read_stream(
     separator: str | None = None,
     encoding: str | None = None,
 ) -> Stream:
-    """The stream in files of CSV, Parquet or JSON-lines, in order of time, equal times in the order of the file.
+    """Read a stream from CSV, Parquet or JSON-lines files, in order of time; equal times keep the order of the file.
 
-    `columns` says what the files call `user`, `item` and `time`, and which column has the `kind` of events, if any; all
-    other columns are context or attributes, except those to `ignore`. A text in a column among `lists` is split at "|".
-    `at_least=("rating", 4)` keeps events with a rating of 4 or more. Where `repeats` is not given, it is true if more than
-    5 % of the events repeat an item of their user. `separator` and `encoding` are for CSV files whose header does not tell,
-    such as `encoding="cp1252"`.
+    `columns` maps `user`, `item` and `time` to the names in the files, and `kind` to the column with kinds of events, if
+    any. All other columns are context or attributes, except those to `ignore`. A text in a column among `lists` is split at
+    "|". `at_least=("rating", 4)` keeps events with a rating of 4 or more. If `repeats` is not given, it is true if more than
+    5 % of the events repeat an item of their user. `separator` and `encoding` are for CSV files in which they cannot be
+    detected, such as `encoding="cp1252"`.
     """
     layout = _Layout(_named(columns), lists, ignore, Dialect.checked(separator, encoding))
     tables = _tables(layout, events=events, user=users, item=items)
@@ -81,9 +81,9 @@ def read_events(
     separator: str | None = None,
     encoding: str | None = None,
 ) -> list[EventRow]:
-    """The events in a file in order of time, each with its id where the file has a column `event_id`.
+    """Read events from a file in order of time, each with its id if the file has a column `event_id`.
 
-    A column `kind` is that of the events. The rest is as `read_stream` has it.
+    A column `kind` has the kinds of the events. The parameters are those of `read_stream`.
     """
     layout = _Layout(_named(columns), lists, ignore, Dialect.checked(separator, encoding))
     table = _tables(layout, events=path)["events"]
@@ -106,7 +106,10 @@ def read_attributes(
     separator: str | None = None,
     encoding: str | None = None,
 ) -> list[AttributeRow]:
-    """What a file says of users or items; the `role` is user or item, the rest as `read_stream` has it."""
+    """Read attributes of users or items from a file.
+
+    `role` is "user" or "item"; other parameters are those of `read_stream`.
+    """
     layout = _Layout(_named(columns), lists, ignore, Dialect.checked(separator, encoding))
     table = _tables(layout, **{role: path})[role]
     known = _known(table, role, layout)
@@ -114,13 +117,13 @@ def read_attributes(
 
 
 def choose_again(events: Sequence[Event]) -> bool:
-    """Whether users take items that they already had, in more than 5 % of the events."""
+    """Return whether more than 5 % of the events repeat an item of their user."""
     had = {(event.user, event.item) for event in events}
     return len(events) - len(had) > REPEATED * len(events)
 
 
 class _Layout(NamedTuple):
-    """How the files are written: what they call user, item and time, what is split, what is not read, and the dialect."""
+    """Layout of the files: names of the columns, columns to split, columns to ignore, and the dialect."""
 
     named: Mapping[str, str]
     lists: Collection[str]
@@ -134,12 +137,12 @@ def _named(columns: Mapping[str, str] | None) -> dict[str, str]:
             raise InvalidInput(
                 f"columns: {shown(role)} cannot be renamed, got {shown(column)}; known are {', '.join(ROLES)}"
             )
-    # A column may be called kind and be part of the context: it is the kind only where somebody says so.
+    # A context field may be named kind, so such a column has kinds of events only if the caller says so.
     return {role: role for role in ROLES if role != "kind"} | dict(columns or {})
 
 
 def _tables(layout: _Layout, **paths: str | Path | None) -> dict[str, Table]:
-    """The tables there are, by what they hold. What is to be ignored has to be there."""
+    """Read the given tables. Raise `InvalidInput` if no table has a column that is to be ignored."""
     named, tables = layout.named, dict[str, Table]()
     for name, path in paths.items():
         if path is not None:
@@ -147,14 +150,14 @@ def _tables(layout: _Layout, **paths: str | Path | None) -> dict[str, Table]:
             texts = ids if name == "events" else set(_candidates(layout, name))
             tables[name] = read_table(Path(path), texts | set(layout.lists), layout.ignore, layout.dialect)
     met = {name for table in tables.values() for name in (*table.columns, *table.left_out)}
-    for name in layout.ignore:  # a mistyped one would stay, and perhaps tell what it must not
+    for name in layout.ignore:  # a mistyped name would keep a column that may reveal the choice
         if name not in met:
             raise InvalidInput(f"ignore: no file has a column {name!r}; name one of {', '.join(sorted(met))}")
     return tables
 
 
 def _candidates(layout: _Layout, role: str) -> tuple[str, str, str]:
-    """What the column of the ids may be called in a table of users or items."""
+    """Return the possible names of the id column in a table of users or items."""
     return layout.named[role], role, "id"
 
 
@@ -171,7 +174,7 @@ def _events(table: Table, layout: _Layout, at_least: tuple[str, float] | None) -
 
 
 def _kinds(table: Table, column: str) -> list[str | None]:
-    """The kinds of all rows; None where a row has none."""
+    """Return the kinds of all rows, None for a row without one."""
     given = [value if value != "" else None for value in table.column_of("kind", column)]
     for row, value in enumerate(given):
         if not isinstance(value, str | None):
@@ -188,7 +191,7 @@ def _filtered(table: Table, column: str, least: float) -> Table:
 
 
 def _attributes(table: Table, role: str, layout: _Layout, chosen: set[str]) -> dict[str, dict[str, Any]]:
-    """What a table says of users or items that there are events of, by id."""
+    """Return the attributes of users or items by id. Raise `InvalidInput` if none of the ids occurs in the events."""
     records, column = _known(table, role, layout), _id_column(table, role, layout)
     if records and chosen.isdisjoint(records):
         known, met = shown(next(iter(records))), shown(min(chosen))
@@ -199,13 +202,13 @@ def _attributes(table: Table, role: str, layout: _Layout, chosen: set[str]) -> d
 
 
 def _id_column(table: Table, role: str, layout: _Layout) -> str:
-    """The column of the ids: named as in the events, or as its role, or `id`."""
+    """Return the name of the id column: as in the events, or the role, or `id`."""
     candidates = _candidates(layout, role)
     return next((name for name in candidates if name in table.columns), candidates[0])
 
 
 def _known(table: Table, role: str, layout: _Layout) -> dict[str, dict[str, Any]]:
-    """What a table says of users or items, by id."""
+    """Return the attributes of users or items by id. Raise `InvalidInput` if an id occurs twice."""
     column = _id_column(table, role, layout)
     records: dict[str, dict[str, Any]] = {}
     for row, (id_, record) in enumerate(
@@ -229,7 +232,7 @@ def _ids(table: Table, role: str, column: str) -> list[str]:
 
 
 def _times(table: Table, column: str) -> list[float | None]:
-    """Seconds since 1970 of every row, or None for all."""
+    """Return seconds since 1970 for every row, or None for all rows if no row has a time."""
     if column != "time":
         table.column_of("time", column)
     given = table.columns.get(column, [None] * len(table.numbers))
@@ -252,7 +255,7 @@ def _seconds(table: Table, row: int, column: str, value: Any) -> float:
 
 
 def _moment(text: str) -> float | None:
-    """The seconds that a text stands for. One row of another kind makes texts of a whole column, numbers included."""
+    """Parse a date or a number as seconds. One date in a column makes strings of the whole column, numbers included."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -265,7 +268,7 @@ def _moment(text: str) -> float | None:
 
 
 def _records(table: Table, lists: Collection[str], without: Collection[str]) -> list[dict[str, Any]]:
-    """Every row as a mapping from column to value; what is missing is left out."""
+    """Return every row as a mapping from column to value, without missing values."""
     columns = {
         name: list(map(_split, column)) if name in lists else column
         for name, column in table.columns.items()

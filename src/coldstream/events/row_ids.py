@@ -1,4 +1,4 @@
-"""Ids of events that a file gives none: the same row has the same id in every file."""
+"""Ids for events without ids in a file: the same row has the same id in every file."""
 
 import json
 from collections import Counter
@@ -10,10 +10,12 @@ from coldstream.events.event import Event
 
 
 def row_ids(events: Iterable[Event], file: str) -> Iterator[str]:
-    """An id for every event. With a time it follows from the event itself, and from how many equal ones came before it.
+    """Yield an id for every event.
 
-    Rows may be added to a file, or mended, and all others keep their ids. Where the time is not known, two rows that say the
-    same in two files may be two events: then an id is that of the `file`, which follows from its content, and a number.
+    With a time, it is a hash of the event's content, and the number of equal events before it.
+
+    So rows may be added to a file or corrected without changing the ids of others. Without a time, equal rows in two files
+    may be two events; the id then consists of `file`, which must follow from the file's content, and the row's number.
     """
     met = Counter[bytes]()
     for number, event in enumerate(events):
@@ -28,7 +30,7 @@ def row_ids(events: Iterable[Event], file: str) -> Iterator[str]:
 
 
 def _written(value: Any) -> str:
-    """A value as it may have been written. Whether a CSV's column is one of numbers depends on all of its rows."""
+    """Normalize a value to text, because whether a CSV column is read as numbers depends on all of its rows."""
     if isinstance(value, list):
         return "|".join(map(_written, value))
     if isinstance(value, bool):

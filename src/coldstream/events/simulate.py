@@ -1,4 +1,4 @@
-"""The paper's synthetic clicks on advertisements: a stream with a context, few items, and a change of taste midway."""
+"""The paper's synthetic clicks on advertisements: a stream with context, few items, and a drift of taste at its middle."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -8,11 +8,11 @@ import numpy as np
 from coldstream.events.event import Event
 
 CATEGORIES = (0, 0, 2, 2, 1)
-"""The category of each of the five ads."""
+"""Category of each of the five ads."""
 
 
 class Segment(NamedTuple):
-    """People of an age in a state, and the ad they like."""
+    """A segment of people by year of birth and state, and the ad that it likes."""
 
     born: range
     state: int
@@ -28,16 +28,16 @@ SEGMENTS = (
 
 
 def click_items() -> dict[str, dict[str, Any]]:
-    """The ads and their attributes."""
+    """Return the ads and their attributes."""
     return {f"ad{ad}": {"category": category} for ad, category in enumerate(CATEGORIES)}
 
 
 def clicks(seed: int, impressions: int = 1_000_000) -> Iterator[Event]:
-    """The clicks among so many impressions; in the second half ad 3 is favoured instead of ad 2.
+    """Yield the clicks among simulated impressions; in the second half, ad 3 is favoured instead of ad 2.
 
-    Every impression shows a random ad to a random person. The probability of a click is .001, and .01 more for the
-    favoured ad, and .30 more where the ad is the one that the person's segment likes. The context is what the paper's
-    model sees: age as 1 − (2000 − year of birth)/70, sex, and state.
+    Every impression shows a random ad to a random person. The probability of a click is 0.001, plus 0.01 for the favoured
+    ad, plus 0.30 for the ad that the person's segment likes. The context is that of the paper's model: age as 1 − (2000 −
+    year of birth)/70, sex, and state.
     """
     rng = np.random.default_rng(seed)
     year = rng.integers(1930, 2001, impressions)

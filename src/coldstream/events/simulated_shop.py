@@ -1,24 +1,24 @@
-"""A simulated shop: views, carts, purchases and dislikes, stock, campaigns, newcomers, and a taste that changes.
+"""A simulated shop: views, carts, purchases and dislikes, stock, campaigns, new items, and drifting tastes.
 
-The rules, all of them:
+These are all rules:
 
-- Ten departments and eight brands. An item has one of each, a price from 1 to 5, and two things that nobody is told: how
-  good it is (normal, deviation .7) and how well its picture catches the eye (normal, deviation 1). 200 items are on offer;
-  about every 60 events one goes for good, and a newcomer takes its place.
-- 150 shoppers come again and again. Each likes one department best (2.5) and one second best (1.5), dislikes a brand (−2),
-  and minds prices more or less (0 to .5 per step).
-- Whoever comes looks at three to eight items, out of 25 at random, with a probability proportional to exp(.4 utility + eye).
-  Pictures catch the eye, and taste counts for less: that is why views say little.
-- What was looked at goes into the cart with probability σ(utility − 2). What lies in a cart is bought at the beginning of
-  the next visit with probability .5, or else forgotten. What was looked at and is far from liked is disliked with
-  probability .15.
-- Nobody looks at what they bought or disliked. Every item has a stock of 5 to 40; what is sold out is hidden until 300
-  events later.
-- Every 2,000 events a campaign shows off a brand for 500 events: its items catch the eye by 1.5 more, and are bought no
-  more than others.
+- Ten departments and eight brands. An item has one of each, a price from 1 to 5, and two hidden properties: its quality
+  (normal, deviation 0.7) and the appeal of its picture (normal, deviation 1). 200 items are on offer; about every 60
+  events an item is removed and a new one replaces it.
+- 150 shoppers visit repeatedly. A shopper likes one department best (2.5) and another second best (1.5), dislikes a brand
+  (−2), and is more or less sensitive to prices (0 to 0.5 per step).
+- In a visit, a shopper views three to eight of 25 random items, with a probability proportional to
+  exp(0.4 utility + appeal). Appeal outweighs taste, so views are weak evidence.
+- A viewed item goes into the cart with probability σ(utility − 2). An item in the cart is bought at the beginning of the
+  next visit with probability 0.5, or else dropped. A viewed item with a utility below −0.5 that is not put into the cart is
+  disliked with probability 0.15.
+- A shopper does not view items that they bought or disliked. Every item has a stock of 5 to 40; a sold-out item is hidden
+  for 300 events.
+- Every 2,000 events a campaign promotes a brand for 500 events: its items gain 1.5 of appeal, and are bought no more than
+  others.
 - Every 6,000 events half of the shoppers change their two departments.
 
-What is recommended has no influence on what happens.
+Recommendations have no influence on what happens.
 """
 
 import math
@@ -38,7 +38,7 @@ DAY = 1_770_000_000.0
 
 
 class Offer(NamedTuple):
-    """An item comes, or is hidden or shown again."""
+    """A new item, or a change of its visibility."""
 
     item: str
     attributes: dict[str, object]
@@ -46,7 +46,7 @@ class Offer(NamedTuple):
 
 
 class Gone(NamedTuple):
-    """An item goes for good."""
+    """The removal of an item."""
 
     item: str
 
@@ -85,7 +85,7 @@ class _Shopper:
 
 
 def shop(seed: int) -> Iterator[Offer | Gone | Event]:
-    """The shop from its first day on, without an end."""
+    """Yield the items and events of a shop, without end."""
     rng = np.random.default_rng(seed)
     items = [_Item(rng, n) for n in range(ITEMS)]
     shoppers = [_Shopper(rng, n) for n in range(SHOPPERS)]
@@ -119,7 +119,7 @@ def shop(seed: int) -> Iterator[Offer | Gone | Event]:
 def _visit(
     rng: np.random.Generator, shopper: _Shopper, items: list[_Item], campaign: int, now: int
 ) -> Iterator[Offer | Event]:
-    """What one visit brings."""
+    """Yield the events of one visit, and items that it sells out."""
     carts, shopper.cart = shopper.cart, []
     for item in carts:
         if item.hidden_until < 0 and item.name not in shopper.over and item in items and rng.random() < 0.5:
@@ -154,7 +154,7 @@ def _event(shopper: _Shopper, item: _Item, now: int, kind: str) -> Event:
 
 
 def shop_stream(seed: int, events: int) -> Stream:
-    """The first events of a shop, with all items that came until then."""
+    """Return the first `events` of a shop as a stream, with all items offered until then."""
     found: list[Event] = []
     items: dict[str, dict[str, object]] = {}
     for one in shop(seed):

@@ -1,4 +1,4 @@
-"""Table files written row by row, whole or not at all, for their owner alone: Parquet and JSON-lines."""
+"""Writing Parquet and JSON-lines files row by row: complete or not at all, and readable by their owner alone."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -13,16 +13,16 @@ from coldstream.errors import InvalidInput
 from coldstream.support.files import private
 
 TOGETHER = 50_000
-"""Rows of one group in Parquet."""
+"""Rows per row group in Parquet."""
 
 _TYPES = {"text": pa.string(), "number": pa.float64(), "flag": pa.bool_(), "texts": pa.list_(pa.string())}
 
 
 class TableWriter(Protocol):
-    """A table that is being written."""
+    """A table file open for writing."""
 
     def write(self, row: Mapping[str, Any], /) -> None:
-        """One more row; columns that the table has not are left out, and what a row has not is missing."""
+        """Write a row. Values without a column in the table are ignored, columns without a value are missing."""
 
 
 class _Parquet:
@@ -39,7 +39,7 @@ class _Parquet:
             self.flush()
 
     def flush(self) -> None:
-        """Write what is waiting."""
+        """Write the buffered rows."""
         if self._count:
             arrays = [pa.array(self._rows[name], _TYPES[kind]) for name, kind in self._columns.items()]
             self._file.write_table(pa.table(arrays, list(self._columns)))
@@ -76,7 +76,10 @@ WRITERS: Mapping[str, Writing] = {".parquet": _parquet, ".jsonl": _json_lines}
 
 
 def writer_of(path: Path) -> Writing:
-    """How a file of this name is written: a function of the path and the columns by kind."""
+    """Return the writer for a file's extension: a function of the path and of the kind of each column.
+
+    Raise `InvalidInput` if the extension is unknown.
+    """
     writing = WRITERS.get(path.suffix.lower())
     if writing is None:
         raise InvalidInput(f"{path}: unknown kind of file {path.suffix!r}; known are {', '.join(WRITERS)}")
@@ -84,7 +87,7 @@ def writer_of(path: Path) -> Writing:
 
 
 def _as(kind: str, raw: Any) -> Any:
-    """A value as its column has it: a category may have been given as a number or true/false."""
+    """Convert a value to its column's type; a category may be given as a number or true/false."""
     if raw is None:
         return None
     if kind == "texts":

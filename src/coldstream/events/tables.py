@@ -1,4 +1,4 @@
-"""Table files, CSV, Parquet and JSON-lines, as columns of plain Python values."""
+"""Reading table files, CSV, Parquet and JSON-lines, as columns of plain Python values."""
 
 import json
 from collections import Counter
@@ -13,10 +13,10 @@ from coldstream.errors import InvalidInput, MisreadFile, shown
 from coldstream.events.dialect import Dialect, other_separator, require_utf8, unquoted_header, with_decimal_commas
 
 LARGEST = 1e300
-"""Beyond this a number cannot be calculated with."""
+"""Bound of the absolute value of numbers; larger ones would overflow in calculations."""
 
 FOUND_OUT = Dialect()
-"""Nothing is said of how a CSV file is written."""
+"""The dialect in which separator and encoding are detected."""
 
 _SCALARS = {str, int, bool, float, type(None)}
 _ELEMENTS = {str, int, bool}
@@ -25,25 +25,25 @@ _DAY = 86400
 
 
 class Table(NamedTuple):
-    """The columns of a file. A value that is missing is None."""
+    """The columns of a file. A missing value is None."""
 
     path: Path
     numbers: Sequence[int]
-    """The number of every row as an editor or a spreadsheet counts it."""
+    """Number of each row as an editor or a spreadsheet counts."""
     columns: Mapping[str, list[Any]]
     separator: str | None = None
-    """What its columns were split at, in a file where something separates them."""
+    """Separator of the columns; None if the format has none."""
     left_out: frozenset[str] = frozenset()
-    """Columns that it has and that were not read, because they are to be ignored."""
+    """Columns of the file that were ignored as requested."""
 
     def column(self, name: str, remedy: str) -> list[Any]:
-        """A column that has to be there."""
+        """Return a column, or raise `InvalidInput` with this remedy if it is missing."""
         if name not in self.columns:
             raise InvalidInput(f"{self._lacks(name)}; {remedy}")
         return self.columns[name]
 
     def column_of(self, role: str, name: str) -> list[Any]:
-        """The column of the users, the items or the times, which has to be there."""
+        """Return the column of a role such as user, item or time. Raise `MisreadFile` if it is missing."""
         if name in self.columns:
             return self.columns[name]
         if self.separator is not None and (other := other_separator(list(self.columns), self.separator)):
@@ -54,12 +54,12 @@ class Table(NamedTuple):
         return f"{self.path}: no column {name!r}, it has {', '.join(self.columns) or 'none'}"
 
     def only(self, rows: Sequence[int]) -> "Table":
-        """Some of the rows, counted from 0."""
+        """Return a table of the given rows, counted from 0."""
         columns = {name: [column[row] for row in rows] for name, column in self.columns.items()}
         return self._replace(numbers=[self.numbers[row] for row in rows], columns=columns)
 
     def problem(self, row: int, column: str, rule: str, remedy: str) -> InvalidInput:
-        """What to raise about one value."""
+        """Return the error to raise for one value."""
         place, value = f"{self.path}, row {self.numbers[row]}", shown(self.columns[column][row])
         return InvalidInput(f"{place}: {column} must be {rule}, got {value}; {remedy}")
 
@@ -69,7 +69,10 @@ class _Reader(Protocol):
 
 
 def read_table(path: Path, texts: Collection[str] = (), ignore: Collection[str] = (), dialect: Dialect = FOUND_OUT) -> Table:
-    """The table in a file. In CSV the columns in `texts` are left as they are written; those in `ignore` are not read."""
+    """Read the table in a file. CSV columns among `texts` remain strings; columns among `ignore` are not read.
+
+    Raise `InvalidInput` if the file is missing, of an unknown kind, unreadable, or has values that no field can be made of.
+    """
     reader = READERS.get(path.suffix.lower())
     if reader is None:
         raise InvalidInput(f"{path}: unknown kind of file {path.suffix!r}; known are {', '.join(READERS)}")
@@ -90,7 +93,7 @@ def _read_csv(path: Path, texts: Collection[str], ignore: Collection[str], diale
     try:
         table = csv.read_csv(
             path,
-            csv.ReadOptions(use_threads=False, encoding=encoding),  # one thread, so that errors know their row
+            csv.ReadOptions(use_threads=False, encoding=encoding),  # one thread, so that errors name their row
             csv.ParseOptions(delimiter=separator, newlines_in_values=True),
             csv.ConvertOptions(column_types=dict.fromkeys(texts, pa.string())),
         )
@@ -120,7 +123,7 @@ def _read_parquet(path: Path, texts: Collection[str], ignore: Collection[str], d
 
 
 def _read_json_lines(path: Path, texts: Collection[str], ignore: Collection[str], dialect: Dialect) -> Table:  # noqa: ARG001 - a _Reader
-    # Python's reader, because Arrow's takes a string that looks like a date for one, ids included.
+    # Python's parser, because Arrow's takes strings that look like dates for dates, ids included.
     rows, numbers = [], []
     if dialect.encoding is None:
         require_utf8(path)
@@ -139,14 +142,14 @@ def _left_out(names: Iterable[str], ignore: Collection[str]) -> frozenset[str]:
 
 
 def _row_numbers(path: Path, encoding: str, rows: int) -> Sequence[int]:
-    """Where each row of a CSV file begins, as an editor counts lines: some are empty, and some rows hold line breaks."""
+    """Return the line at which each row of a CSV file begins; lines may be empty, and rows may contain line breaks."""
     numbers, quoted = list[int](), False
     with open(path, encoding=encoding, errors="replace", newline="") as file:
         for number, line in enumerate(file, 1):
             if not quoted and line.strip():
                 numbers.append(number)
             quoted ^= line.count('"') % 2 == 1
-    # Quotes may be used in a way of their own; then rows are counted as they come.
+    # If quotes are used in another way, rows are numbered consecutively.
     return numbers[1:] if len(numbers) == rows + 1 else range(2, rows + 2)
 
 
@@ -179,12 +182,12 @@ def _plain_columns(path: Path, table: pa.Table, ignore: Collection[str]) -> dict
 
 
 def _is_index(name: str) -> bool:
-    """Whether a column is the index that pandas writes unless told not to."""
+    """Return whether a column is the index that pandas writes by default."""
     return not name or name.startswith("__index_level_")
 
 
 def _plain(column: pa.ChunkedArray) -> list[Any]:
-    """The values of a column; dates and times become seconds, since 1970 or since midnight."""
+    """Return the values of a column; dates and times become seconds, since 1970 or since midnight."""
     kind, types = column.type, pa.types
     if types.is_dictionary(kind):
         return _plain(column.cast(kind.value_type))
@@ -199,7 +202,10 @@ def _plain(column: pa.ChunkedArray) -> list[Any]:
 
 
 def _checked(table: Table) -> Table:
-    """The table, if it holds only what a field can be made of; NaN and nulls in lists count as missing."""
+    """Return a cleaned table: NaN, and nulls in lists, count as missing.
+
+    Raise `InvalidInput` for values that no field accepts.
+    """
     columns = dict(table.columns)
     cleaned = table._replace(columns=columns)
     for name, column in table.columns.items():

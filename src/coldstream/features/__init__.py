@@ -1,1 +1,1 @@
-"""From a record to a sparse vector."""
+"""Features: schemas, fields, the vocabulary, and encoding records as sparse vectors."""

@@ -1,6 +1,6 @@
-"""Which new values get a column, and which are left out: the bounds of a schema's fields, as records come.
+"""Admission control: decide which new feature values get a column, within the bounds of the schema's fields.
 
-What is left out is as if it had not been there, and counted.
+A value that is not admitted is ignored, as if the record did not have it, and counted by reason.
 """
 
 from collections import Counter
@@ -19,54 +19,55 @@ from coldstream.features.vocabulary import Vocabulary
 from coldstream.support.arrays import Doubles
 
 Reason: TypeAlias = Literal["full", "rare", "many", "fields"]
-"""Why something was left out: its field is full of what items have, it came too seldom yet, its record brought too much
-that is new, or there are enough fields that nobody declared."""
+"""Reason why a value was not admitted. "full": its field is at its limit and items hold the values; "rare": it has not
+come often enough yet; "many": its record brought too many new features; "fields": there are too many undeclared fields."""
 REASONS: tuple[Reason, ...] = ("full", "rare", "many", "fields")
 
 
 class Limit(NamedTuple):
-    """What bounds one field."""
+    """Bounds of one field."""
 
     most: int | None
     admit_after: int
     expire: Age
     held: bool
-    """Whether items hold its values: what is held does not go, so a field that is full takes nothing new."""
+    """Whether items hold the field's values. Held values are not evicted, so a full field admits nothing new."""
     items: bool
-    """Whether its values are items: one that is gone does not come back by somebody's history."""
+    """Whether the field's values are item ids. The id of an item that is not live is not admitted again from a user's
+    history."""
 
     @property
     def is_bound(self) -> bool:
-        """Whether values of the field may have to go."""
+        """Whether values of the field may be evicted or expire."""
         return self.most is not None or self.expire is not None
 
 
 class Admissions:
-    """The bounds of the fields in use, and what was left out. What came since the last `commit` can be taken back."""
+    """Admission control for the fields in use, and counters of refusals. `rollback` undoes all since the last `commit`."""
 
     def __init__(self, vocabulary: Vocabulary, bounds: Bounds) -> None:
         self.bounds = bounds
-        """To be followed by `follow` when it changes."""
+        """Bounds of the recommender. Call `follow` after changing them."""
         self.limits: dict[int, Limit] = {}
-        """By the field's number; fields that are not here have few values by nature."""
+        """Bounds by field number. A field without an entry is not bounded."""
         self.tracked: frozenset[int] = frozenset()
-        """Fields whose values may have to go, so that it matters how useful they are."""
+        """Numbers of the fields whose values may be evicted or expire, and whose uses are therefore counted."""
         self.half_lives: Doubles = np.zeros(0, np.float64)
-        """By field: after how many events a use of a value counts half; 0 where that does not matter."""
+        """Half-life of a use by field number, in events; 0 for fields that are not tracked."""
         self.is_live: Callable[[str], bool] = lambda _: True
-        """Whether an item is in the catalogue."""
+        """Return whether an item id is in the catalogue."""
         self.over: set[int] = set()
-        """Fields that may have more values than they should, or that have turned something away because they are full."""
+        """Numbers of the fields that may exceed their limit, or that refused a value because they are full."""
         self.refused: Counter[str] = Counter()
-        """What was left out, by reason."""
+        """Number of values that were not admitted, by reason."""
         self.undeclared: set[str] = set()
-        """Context fields that events brought and nobody declared."""
+        """Names of the context fields that events brought and the schema did not declare."""
         self._vocabulary = vocabulary
         self._sketches: dict[int, Sketch] = {}
         self._before: tuple[Counter[str], set[str]] | None = None
 
     def follow(self, schema: Schema) -> None:
-        """Take up the bounds of a schema's fields, and forget what was counted for those that count no longer."""
+        """Take over the field bounds of a schema, and drop the sketches of fields that no longer count occurrences."""
         self.limits = {}
         for side in SIDES:
             for field in getattr(schema, side):
@@ -92,14 +93,14 @@ class Admissions:
         self._sketches = {number: own for number, own in self._sketches.items() if number in counting}
 
     def admit(self, features: Features) -> tuple[list[int], list[float]]:
-        """The columns of one record's features and what they weigh; what is new gets a column, or is left out."""
+        """Return the columns and weights of one record's features, admitting new ones. Refused features are left out."""
         columns = self.admit_all(features)
         if None in columns:
             features = [feature for feature, column in zip(features, columns, strict=True) if column is not None]
         return [column for column in columns if column is not None], [weight for _, _, weight in features]
 
     def admit_all(self, features: Features) -> list[int | None]:
-        """The columns of one record's features; what is new gets one, or None."""
+        """Return the columns of one record's features, admitting new ones; None for a feature that is not admitted."""
         columns = self._vocabulary.find_all(features)
         if None not in columns:
             return columns
@@ -107,7 +108,7 @@ class Admissions:
         for at, (field, value, _) in enumerate(features):
             if columns[at] is not None:
                 continue
-            columns[at] = self._vocabulary.find(field, value)  # one record may say it twice
+            columns[at] = self._vocabulary.find(field, value)  # a record may contain a value twice
             if columns[at] is not None:
                 continue
             if most is not None and new >= most:
@@ -122,16 +123,16 @@ class Admissions:
 
     @property
     def sketches(self) -> int:
-        """How many fields have a sketch in front."""
+        """Number of fields that have a sketch to count occurrences before admission."""
         return len(self._sketches)
 
     def room_for_fields(self, coming: int) -> int:
-        """How many more fields may come that nobody declared, behind those that are coming."""
+        """Return how many more undeclared fields may be admitted after `coming` others."""
         most = self.bounds.undeclared
         return 2**31 if most is None else max(0, most - len(self.undeclared) - coming)
 
     def take_fields(self, names: list[str], left_out: int) -> None:
-        """An event brings fields that nobody declared; others were left out."""
+        """Register the names of undeclared fields that an event brought, and count the fields that were not admitted."""
         self._remember()
         self.undeclared.update(names)
         if left_out:
@@ -156,7 +157,7 @@ class Admissions:
         self._remember()
         self.refused[reason] += count
 
-    # What can be taken back
+    # Transactions
 
     def _remember(self) -> None:
         if self._before is None:
@@ -164,18 +165,18 @@ class Admissions:
 
     @property
     def uncommitted(self) -> bool:
-        """Whether anything was counted or left out since the last commit."""
+        """Whether anything was counted or refused since the last commit."""
         return self._before is not None or any(sketch.uncommitted for sketch in self._sketches.values())
 
     def commit(self) -> None:
-        """What came stays."""
+        """Commit pending counts and refusals."""
         self._before = None
         for sketch in self._sketches.values():
             if sketch.uncommitted:
                 sketch.commit()
 
     def rollback(self) -> None:
-        """Take back what came since the last commit."""
+        """Roll back to the last commit."""
         if self._before is not None:
             self.refused, self.undeclared = self._before
             self._before = None
@@ -184,7 +185,7 @@ class Admissions:
         self.over.clear()
 
     def checkpoint(self) -> Callable[[], None]:
-        """What takes all back to as it is now, whatever is committed meanwhile."""
+        """Return a function that restores the present state, whatever is committed meanwhile."""
         refused, undeclared, over = self.refused.copy(), set(self.undeclared), set(self.over)
         counted = {number: (own.counters.copy(), own.occurrences) for number, own in self._sketches.items()}
 
@@ -196,10 +197,10 @@ class Admissions:
 
         return undo
 
-    # What survives
+    # Serialization
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """What JSON holds and what arrays hold of it."""
+        """Return the state as a JSON document and arrays."""
         document = {
             "refused": {reason: self.refused[reason] for reason in REASONS},
             "undeclared": sorted(self.undeclared),
@@ -208,7 +209,7 @@ class Admissions:
         return document, {f"sketch{number}": own.counters.copy() for number, own in self._sketches.items()}
 
     def restore(self, schema: Schema, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        """The inverse of `state`, where a schema is in use."""
+        """Restore what `state` returned, with the bounds of the schema in use."""
         self.refused = Counter({reason: int(document["refused"][reason]) for reason in REASONS})
         self.undeclared = set(document["undeclared"])
         self.follow(schema)

@@ -1,4 +1,4 @@
-"""A user as requests see one."""
+"""The cached encoding of a user, used by requests."""
 
 from typing import NamedTuple
 
@@ -7,21 +7,23 @@ from coldstream.support.arrays import Integers
 
 
 class EncodedUser(NamedTuple):
-    """What a user brings to every request until the next event: features in columns, and the slots of the recent items.
+    """Cached encoding of a user: features as columns, and slots of recent items.
 
-    It is kept with the user and never saved. It holds as long as all that it was made of is the same.
+    It serves all requests until the next event.
+
+    It is kept in memory with the user state and never saved. `holds` tells whether it is still valid.
     """
 
-    column: bytes  # of the user's features and then of the history's, as int32 …
-    value: bytes  # … and their values, as float32
-    recent: Integers  # the slots of the recent items whose neighbours count, each once, the latest at the end
+    column: bytes  # int32 columns of the user's features, then of the history features
+    value: bytes  # float32 values of these columns
+    recent: Integers  # slots of the recent items whose neighbours count, each once, the latest last
     history: RecentHistory
     fields: HistoryFields
-    release_count: int  # of the vocabulary
-    freed: int  # slots of the catalogue
-    complete: bool  # whether nothing was unknown: only then it does not matter what is admitted later
+    release_count: int  # of the vocabulary, when this was encoded
+    freed: int  # slots of the catalogue freed so far, when this was encoded
+    complete: bool  # whether every feature was known; only then later admissions change nothing
 
     def holds(self, history: RecentHistory, fields: HistoryFields, release_count: int, freed: int) -> bool:
-        """Whether it would be made the same again."""
+        """Return whether encoding the user now would give the same result."""
         same = self.history is history and self.fields is fields
         return self.complete and same and self.release_count == release_count and self.freed == freed

@@ -1,8 +1,7 @@
-"""Raw records → features → sparse vectors.
+"""Encoding: raw records → features → sparse vectors.
 
-Two steps, because they fail and grow at different times. `describe_…` checks raw values against the schema and names their
-features; it touches nothing. `admit` and `encode` turn named features into columns: the first lets the vocabulary grow, the
-second never does.
+Two steps, because they fail and grow at different times. `describe_…` methods check raw values against the schema and return
+named features. `admit` and `encode` turn named features into columns: `admit` lets the vocabulary grow, `encode` never does.
 """
 
 from collections.abc import Iterable, Mapping
@@ -39,11 +38,11 @@ UNBOUNDED = Bounds.none()
 
 
 MOST_CHECKED = 100_000
-"""Values of attributes that are not looked at again while a snapshot is read."""
+"""Maximum number of distinct attribute values in the memo of `check_attributes`, which is not to check a value twice."""
 
 
 class ItemAttribute:
-    """An item's value in one field, and the features it makes. Items that have the same share it while they are put."""
+    """Value of an item in one field, with its features. Items put together share the object if they have the same value."""
 
     __slots__ = ("combination", "entries", "features", "field")
 
@@ -51,17 +50,18 @@ class ItemAttribute:
         self.field = field
         self.features = features
         self.entries: tuple[tuple[int, float], ...] | None = None
-        """Columns and values of the features, once they are admitted."""
+        """Columns and values of the features; None until they are admitted."""
         self.combination = -1
-        """The number that its entries had as a combination when it was put last; they may have another by now."""
+        """Number of the combination of these entries when last put; -1 before. The combination may have another number by
+        now."""
 
 
 ItemMemo: TypeAlias = dict[int, dict[Any, ItemAttribute]]
-"""What was described before: by field number, by value."""
+"""Described attribute values: field number → raw value → `ItemAttribute`."""
 
 
 class Encoder:
-    """A schema in use: it knows the fields' numbers and the vocabulary, and follows a context that stays open."""
+    """Encoder for a schema: field numbers, vocabulary and admissions. An open context may extend its schema."""
 
     def __init__(self, schema: Schema, vocabulary: Vocabulary | None = None, bounds: Bounds = UNBOUNDED) -> None:
         self.vocabulary = Vocabulary() if vocabulary is None else vocabulary
@@ -95,15 +95,18 @@ class Encoder:
             if isinstance(f, TimePart) and not isinstance(f, LastTimePart)
         ]
 
-    # What a record says
+    # From raw records to features
 
     def describe_user(self, user: str, attributes: Mapping[str, Any]) -> Features:
-        """The features of a user: the id, and the attributes given."""
+        """Return the features of a user: the id, and the attributes given."""
         own = [] if self._ids["user"] is None else [(self._ids["user"], user, 1.0)]
         return own + _described(f"user {user!r}", self._user, attributes) if attributes else own
 
     def check_attributes(self, side: str, attributes: Mapping[str, Any], memo: set[object]) -> None:
-        """Refuse attributes that nobody could have put; what is in the memo was looked at before."""
+        """Raise `InvalidInput` for attributes that `put_user` or `put_item` would refuse.
+
+        Values in `memo` are not checked again.
+        """
         fields = self._attributes[side]
         for name, raw in attributes.items():
             key = (name, type(raw), tuple(raw) if isinstance(raw, list) else raw)
@@ -116,9 +119,9 @@ class Encoder:
                 memo.add(key)
 
     def describe_item(self, item: str, attributes: Mapping[str, Any], memo: ItemMemo) -> list[ItemAttribute]:
-        """What an item shares with others, field by field: all but its id and what is counted.
+        """Return an item's attributes in the order of the schema's fields, without its id and derived features.
 
-        The memo serves many items that have values in common; it holds as long as the schema is the same.
+        The memo makes items with equal values share their `ItemAttribute`. It is valid while the schema is the same.
         """
         described = []
         found = 0
@@ -131,11 +134,11 @@ class Encoder:
             value = raw if kind is str or kind is bool else tuple(raw) if kind is list or kind is tuple else None
             try:
                 attribute = None if value is None or number not in memo else memo[number].get(value)
-            except TypeError:  # a list of what has no hash: `features` knows what to say of it
+            except TypeError:  # a list of unhashable values: `features` raises the right error
                 attribute = None
             if attribute is None:
                 attribute = ItemAttribute(number, _features(f"item {item!r}", name, field, raw))
-                # Numbers are not kept, nor looked for: there are too many of them, and 1 is equal to True.
+                # Numbers are not kept in the memo: they have too many values, and 1 equals True.
                 if kind is str or kind is bool or (value is not None and all(type(one) is str for one in value)):
                     memo.setdefault(number, {})[value] = attribute
             if attribute.features:
@@ -147,9 +150,9 @@ class Encoder:
         return described
 
     def describe_context(self, context: Mapping[str, Any], time: float | None) -> Features:
-        """The features of a request's or an event's own moment: its context and its time.
+        """Return the features of a request's or an event's context and time.
 
-        What nobody declared is left out, where the context is open to it.
+        In an open context, undeclared fields are checked and left out. Without one, they raise `InvalidInput`.
         """
         features: Features = []
         if time is not None:
@@ -163,10 +166,10 @@ class Encoder:
         return features
 
     def describe_event(self, context: Mapping[str, Any], time: float | None) -> Features:
-        """The same for an event that is going to be learned: what nobody declared is taken up first, as far as it may."""
+        """Return the features of an event's context and time. Add undeclared fields to the schema as far as bounds allow."""
         asked = self.undeclared(context) if context else []
         features = self.describe_context(context, time)
-        if asked:  # after all of it was found to be sound, and described once: new fields stand behind the others
+        if asked:  # only after all was validated; features of new fields are appended
             new = asked[: self.admissions.room_for_fields(0)]
             names = [field.name for field in new]
             self.admissions.take_fields(names, len(asked) - len(new))
@@ -177,33 +180,33 @@ class Encoder:
             features += _described("context", fields, {name: context[name] for name in names})
         return features
 
-    # Named features and columns
+    # From features to columns
 
     def id_field(self, side: str) -> int | None:
-        """The number of the id field of a side, where the schema has one."""
+        """Return the number of a side's id field, or None if the schema has none."""
         return self._ids[side]
 
     def item_layout(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The numbers of the item's attribute fields: those of categories, and those of plain numbers."""
+        """Return the numbers of the item's attribute fields: first categorical ones, then plain numbers."""
         plain_numbers = [n for n, field in self._item.values() if isinstance(field, Number) and not field.bins]
         shown = [n for n, field in self._item.values() if isinstance(field, Shown)]
         return tuple(n for n, _ in self._item.values() if n not in (*plain_numbers, *shown)), tuple(plain_numbers)
 
     def derived_features(self, kind: type[Trend | CrossFeature]) -> list[tuple[int, str]]:
-        """The features of the item side's fields of a kind that events alone give values to, one per field."""
+        """Return one feature for each item field of a kind whose values follow from events."""
         numbers = self.vocabulary.fields
         return [(numbers.index(f"item.{f.name}"), "") for f in self.schema.item if isinstance(f, kind)]
 
     def admit(self, features: Features) -> Sparse:
-        """The sparse vector of one record's features; what is new gets a column, within bounds."""
+        """Return the sparse vector of one record's features, admitting new features within bounds."""
         return sparse(*self.admissions.admit(features))
 
     def encode(self, features: Features) -> Sparse:
-        """The sparse vector of named features; what is unknown is left out."""
+        """Return the sparse vector of named features, leaving out unknown ones."""
         return sparse(*self._known(features))
 
     def encode_after(self, user: EncodedUser, features: Features) -> Sparse:
-        """The sparse vector of a user and of named features; what is unknown is left out."""
+        """Return the sparse vector of an encoded user and further features, leaving out unknown ones."""
         return continued(user.column, user.value, *self._known(features))
 
     def _known(self, features: Features) -> tuple[list[int], list[float]]:
@@ -213,27 +216,33 @@ class Encoder:
         return [column for column in columns if column is not None], [weight for _, _, weight in features]
 
     def attribute_fields(self, side: str) -> list[int]:
-        """The numbers of the fields of a side whose values callers give."""
+        """Return the numbers of a side's attribute fields."""
         return [number for number, _ in self._attributes[side].values()]
 
     def given_values(self, side: str, raw: Mapping[str, Any]) -> list[tuple[int, str]]:
-        """The fields and values of attributes or of a context as given once, whether they have a column or not."""
+        """Return the fields and values of attributes or of a context that were given once, with or without a column."""
         values: list[tuple[int, str]] = []
         for name, (number, field) in self._attributes[side].items():
             if name in raw:
-                with suppress(InvalidInput):  # it may have been declared since, as something else
+                with suppress(InvalidInput):  # the field may have been declared since, as another kind
                     values += [(number, label) for label, _ in _features(side, name, field, raw[name])]
         return values
 
     def undeclared(self, context: Mapping[str, Any]) -> list[Field]:
-        """The fields that an event's context asks for and nobody declared. They are checked."""
+        """Return the undeclared fields of an event's context, inferred from their values.
+
+        Raise `InvalidInput` if one is invalid.
+        """
         new = [name for name in context if name not in self._context]
         for name in new:
             self._check_open(name, context[name])
         return [_inferred(name, plain(context[name])) for name in new]
 
     def admissible(self, context: Mapping[str, Any], coming: Mapping[str, Field]) -> dict[str, Field]:
-        """The fields a context would add to those in use and those that are coming. All of it is checked."""
+        """Return the fields that a context would add to the schema after the `coming` ones.
+
+        Raise `InvalidInput` if it is invalid.
+        """
         awaited = {name: (0, field) for name, field in coming.items() if name in context and isinstance(field, Attribute)}
         _described("context", awaited, {name: context[name] for name in awaited})
         rest = {name: raw for name, raw in context.items() if name not in awaited}
@@ -242,7 +251,7 @@ class Encoder:
         return {field.name: field for field in new[: self.admissions.room_for_fields(len(coming))]}
 
     def take_schema(self, schema: Schema) -> None:
-        """Follow a schema that has all fields there are, and perhaps more."""
+        """Replace the schema by one that has all its fields, and perhaps more."""
         for side in SIDES:
             for field in getattr(schema, side):
                 self.vocabulary.admit_field(f"{side}.{field.name}")
@@ -253,7 +262,10 @@ class Encoder:
             raise _unknown("context", name, raw, self._context)
 
     def return_to(self, schema: Schema) -> list[int]:
-        """Take back all that was admitted since the last commit, fields included; the columns that are free again."""
+        """Roll back all admissions since the last commit, fields included, to `schema`.
+
+        Return the columns that are free again.
+        """
         freed = self.vocabulary.rollback()
         self.admissions.rollback()
         if schema is not self.schema:
@@ -292,7 +304,7 @@ def _path(owner: str, name: str) -> str:
 
 
 def _inferred(name: str, raw: object) -> Field:
-    """The field that an undeclared context value asks for."""
+    """Return the field that an undeclared context value implies."""
     checked_text("context field name", name)
     for kind, accepted in ((Category, str | bool), (Categories, list)):
         if isinstance(raw, accepted):

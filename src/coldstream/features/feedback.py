@@ -1,4 +1,4 @@
-"""Kinds of feedback: what an event says of its item, by how much, and what it counts for."""
+"""Kinds of feedback: the weight of an event, and which statistics it counts in."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
@@ -8,7 +8,7 @@ from coldstream.errors import InvalidInput, InvalidSchema, shown
 from coldstream.support.arrays import plain
 
 HEAVIEST = 100.0
-"""The largest weight of a kind, for or against."""
+"""Largest absolute weight of a kind."""
 LONGEST_NAME = 64
 
 
@@ -16,8 +16,8 @@ LONGEST_NAME = 64
 class Feedback:
     """A kind of event under a `name`, such as a view, a purchase or a dislike. Validated when built.
 
-    What is left out is what a shop expects: whoever bought an item had it, whoever looked at it did not, and neither a look
-    nor a dislike makes anything popular.
+    The defaults suit a shop: a purchase means that the user had the item, a view does not, and neither a view nor a dislike
+    counts for popularity.
 
     >>> Feedback("view", 0.2)
     Feedback(name='view', weight=0.2, had=False, trends=False, history=True)
@@ -27,13 +27,13 @@ class Feedback:
 
     name: str
     weight: float = 1.0
-    """What the gradient of such an event is multiplied with. Below 0 it speaks against its item, at 0 nothing is learned."""
+    """Factor of the gradient. Below 0 the event speaks against its item, at 0 nothing is learned."""
     had: bool | None = None
-    """Whether the user had the item then. Left out: where the weight is 1 or more, or below 0."""
+    """Whether the user had the item then. Default: true where the weight is 1 or more, or below 0."""
     trends: bool | None = None
-    """Whether it counts in trends, neighbours and choices. Left out: where the weight is .5 or more."""
+    """Whether the event counts in trends, neighbours and choices. Default: true where the weight is 0.5 or more."""
     history: bool | None = None
-    """Whether it counts in the user's history. Left out: where the weight is above 0."""
+    """Whether the event counts in the user's history. Default: true where the weight is above 0."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not 0 < len(self.name) <= LONGEST_NAME:
@@ -54,11 +54,11 @@ class Feedback:
 
     @property
     def is_target(self) -> bool:
-        """Whether it is what a recommender is measured by, unless somebody says otherwise: what the user wanted and had."""
+        """Whether events of this kind are evaluation targets by default: the user wanted the item and had it."""
         return self.weight > 0 and bool(self.had)
 
     def document(self) -> float | dict[str, Any]:
-        """The kind as TOML and JSON write it: its weight, or a table where it is not as a shop expects."""
+        """Return the kind as TOML and JSON write it: its weight, or a table if an option differs from its default."""
         default = Feedback(self.name, self.weight)
         own = {name: getattr(self, name) for name in ("had", "trends", "history")}
         options = {name: value for name, value in own.items() if value != getattr(default, name)}
@@ -66,11 +66,11 @@ class Feedback:
 
 
 CHOICE = Feedback("choice")
-"""What an event of no kind is."""
+"""Feedback of an event that has no kind."""
 
 
 def checked_feedback(declared: Any) -> tuple[Feedback, ...]:
-    """Kinds with different names."""
+    """Return the declared kinds as a tuple. Raise `InvalidSchema` unless they are `Feedback` with distinct names."""
     if isinstance(declared, str | Mapping) or not isinstance(declared, Iterable):
         raise InvalidSchema(f"schema: feedback must be a list of Feedback, got {shown(declared)}")
     kinds: dict[str, Feedback] = {}
@@ -84,7 +84,10 @@ def checked_feedback(declared: Any) -> tuple[Feedback, ...]:
 
 
 def feedback_of(table: Any) -> list[Feedback]:
-    """The kinds of a table: name → weight, or name → table with a weight."""
+    """Return the kinds that a table declares: name → weight, or name → table of options.
+
+    Raise `InvalidSchema` if invalid.
+    """
     if not isinstance(table, Mapping):
         raise InvalidSchema(f"schema: feedback must be a table of kinds, got {shown(table)}; write view = 0.2")
     known = [option.name for option in fields(Feedback) if option.name != "name"]
@@ -100,7 +103,7 @@ def feedback_of(table: Any) -> list[Feedback]:
 
 
 def effect_of(kinds: Iterable[Feedback], kind: str | None) -> Feedback:
-    """What an event of a kind counts for; of none, a plain choice."""
+    """Return the feedback of an event's kind, `CHOICE` for None. Raise `InvalidInput` if the kind is not declared."""
     if kind is None:
         return CHOICE
     for known in kinds:

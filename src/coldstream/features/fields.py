@@ -1,4 +1,4 @@
-"""The kinds of field. Each turns one raw value into named features with weights, and knows nothing of columns."""
+"""Kinds of schema fields. Each turns one raw value into named features with weights, and knows nothing of columns."""
 
 import math
 from bisect import bisect_right
@@ -16,25 +16,25 @@ Named: TypeAlias = list[tuple[str, float]]
 """Features of one field: (value, weight)."""
 
 LARGEST = 1e9
-"""No feature may weigh more than this; squares of it still fit where scores are summed."""
+"""Largest absolute weight of a feature; its square still fits where scores are summed."""
 
 MOST_COUNTED = 255
-"""As far as the sketch in front of a field counts."""
+"""Maximum of `admit_after`: the sketch that counts occurrences counts no further."""
 
 LONGEST_SHOWN = 1024
-"""Characters of a title, or of the address of a picture."""
+"""Maximum length of a title or of an image's address, in characters."""
 
 BOUNDS = ("most", "admit_after", "expire")
-"""The options of a field that bound it, and that may change while it is in use."""
+"""Options that bound a field, and that may change while the field is in use."""
 
 
 def weekday(time: float) -> str:
-    """The day of the week in UTC, '0' for Monday."""
+    """Return the day of the week in UTC, '0' for Monday."""
     return str((int(time // 86400) + 3) % 7)
 
 
 def hour(time: float) -> str:
-    """The hour of the day in UTC, '0' to '23'."""
+    """Return the hour of the day in UTC, '0' to '23'."""
     return str(int(time // 3600) % 24)
 
 
@@ -43,7 +43,7 @@ TIME_PARTS: dict[str, Callable[[float], str]] = {"weekday": weekday, "hour": hou
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """What all kinds have: a name, unique on its side, and `linear`, whether it stays out of the pairwise interactions."""
+    """A schema field, with a `name` that is unique on its side. A `linear` field takes no part in pairwise interactions."""
 
     kind: ClassVar[str]
     sides: ClassVar[tuple[str, ...]]
@@ -58,7 +58,7 @@ class Field:
         self._require("linear", self.linear, isinstance(self.linear, bool), "true or false")
 
     def document(self) -> dict[str, Any]:
-        """The field as TOML and JSON write it, without its name."""
+        """Return the field as TOML and JSON write it, without its name."""
         options = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "name"}
         default = {f.name: f.default for f in fields(self)}
         return {"kind": self.kind} | {
@@ -74,10 +74,10 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class ManyValued(Field):
-    """A field that may have any number of values, and what bounds it.
+    """A field with any number of values, and its bounds.
 
-    Past `most` values the least useful goes. A value is admitted when it comes for the time number `admit_after`. It goes
-    when nobody has used it for so long as `expire` says: a number of events, or a time such as "30d".
+    Beyond `most` values, the least useful is evicted. A value is admitted at its occurrence number `admit_after`. A value
+    expires when it was not used for `expire`: a number of events, or a time such as "30d".
     """
 
     most: int | None = field(default=None, kw_only=True)
@@ -96,7 +96,10 @@ class ManyValued(Field):
 
 @dataclass(frozen=True, slots=True)
 class Id(ManyValued):
-    """The id itself: one feature per user or per item. Ids of items go with their items, and have no bounds of their own."""
+    """The id itself: one feature per user or per item.
+
+    Ids of items are evicted with their items, and have no bounds of their own.
+    """
 
     kind = "id"
     sides = ("user", "item")
@@ -116,7 +119,7 @@ class Category(ManyValued):
 
 @dataclass(frozen=True, slots=True)
 class Categories(ManyValued):
-    """Any number of values at once. With `normalize`, n values weigh 1/√n each, whatever their number."""
+    """A set of categories. With `normalize`, each of n values weighs 1/√n, so that the vector's length is always 1."""
 
     kind = "set"
     sides = ("user", "item", "context")
@@ -138,7 +141,7 @@ class Categories(ManyValued):
 class Number(Field):
     """A quantity, scaled as declared: `low`/`high` map to 0 and 1 and clip, `center`/`scale` shift and divide.
 
-    With `bins`, the quantity becomes a category instead: which of the intervals between the edges it falls into.
+    With `bins`, a list of rising edges, the quantity becomes a category: the interval that it falls into.
     """
 
     kind = "number"
@@ -180,7 +183,7 @@ class Number(Field):
 
 @dataclass(frozen=True, slots=True)
 class Shown(Field):
-    """A text that is kept with an item for those who show it. It is no feature: nothing is learned from it."""
+    """A text that is kept with an item to be displayed. It is no feature: nothing is learned from it."""
 
     sides = ("item",)
 
@@ -194,7 +197,7 @@ class Shown(Field):
 
 @dataclass(frozen=True, slots=True)
 class Title(Shown):
-    """What people call an item."""
+    """The title of an item, to be displayed."""
 
     kind = "title"
     name: str = "title"
@@ -202,14 +205,14 @@ class Title(Shown):
 
 @dataclass(frozen=True, slots=True)
 class Image(Shown):
-    """The address of an item's picture."""
+    """The address of an item's picture, to be displayed."""
 
     kind = "image"
     name: str = "image"
 
 
 Attribute: TypeAlias = Category | Categories | Number | Title | Image
-"""A field whose raw value the caller gives; `features(owner, raw)` names its features, `owner` is for the error message."""
+"""A field whose raw value the caller gives. `features(owner, raw)` returns its features; `owner` is for error messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +231,7 @@ class TimePart(Field):
 
 @dataclass(frozen=True, slots=True)
 class LastTimePart(TimePart):
-    """The same part of the time of the user's previous event."""
+    """A part of the time of the user's previous event, in UTC: `weekday` or `hour`."""
 
     kind = "last_time"
 
@@ -259,7 +262,10 @@ class LastItems(ManyValued):
 
 @dataclass(frozen=True, slots=True)
 class LastAttribute(ManyValued):
-    """An attribute of the item of the user's previous event, as it was then: "last rated genre". `of` names it."""
+    """An attribute of the item of the user's previous event, as it was then: "last rated genre".
+
+    `of` names the attribute.
+    """
 
     kind = "last_attribute"
     sides = ("context",)
@@ -272,9 +278,9 @@ class LastAttribute(ManyValued):
 
 @dataclass(frozen=True, slots=True)
 class Trend(Field):
-    """How often an item was chosen lately: the logarithm of a count that halves every `half_life` events.
+    """Recent popularity of an item: the logarithm of a count of choices that halves every `half_life` events.
 
-    Linear unless told otherwise: with all pairs, an interacting trend is one more product for every item and request.
+    Linear by default: with all pairs, an interacting trend costs one more product for every item and request.
     """
 
     kind = "trend"
@@ -291,7 +297,7 @@ class Trend(Field):
 
 @dataclass(frozen=True, slots=True)
 class CrossFeature(Field):
-    """What belongs to a user and an item at once, read from what was chosen with what. Always linear."""
+    """A feature of a user and an item together, read from past choices. Always linear."""
 
     sides = ("item",)
     linear: bool = field(default=True, kw_only=True)
@@ -303,7 +309,7 @@ class CrossFeature(Field):
 
 @dataclass(frozen=True, slots=True)
 class Follows(CrossFeature):
-    """How often an item was chosen right after the user's last item, by anybody: log(1 + count)."""
+    """How often any user chose the item right after this user's last item: log(1 + count)."""
 
     kind = "follows"
     name: str = "follows"
@@ -311,7 +317,7 @@ class Follows(CrossFeature):
 
 @dataclass(frozen=True, slots=True)
 class Together(CrossFeature):
-    """How often an item is chosen together with the user's last `length` items: √ of a sum of cosines."""
+    """How often the item is chosen together with the user's last `length` items: √ of a sum of cosines."""
 
     kind = "together"
     name: str = "together"
@@ -325,7 +331,7 @@ class Together(CrossFeature):
 
 @dataclass(frozen=True, slots=True)
 class Again(CrossFeature):
-    """How often the user chose the item before: log(1 + count). For streams in which people choose again."""
+    """How often the user chose the item before: log(1 + count). For streams with repeated choices."""
 
     kind = "again"
     name: str = "again"
@@ -366,5 +372,5 @@ def _is_length(value: object) -> bool:
 
 
 def _is_number(value: object) -> bool:
-    # Comparing, unlike math.isfinite, also answers for whole numbers that no float can hold.
+    # Comparing, unlike math.isfinite, also works for integers that are too large for a float.
     return isinstance(value, int | float) and not isinstance(value, bool) and -1e300 < value < 1e300

@@ -1,4 +1,4 @@
-"""Data frames of pandas, polars or Arrow: their columns as events, items, users and requests, and answers as frames."""
+"""Data frames of pandas, polars or Arrow as input: events, items, users and requests; and answers as data frames."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ _ATTRIBUTES = (Category, Categories, Number)
 
 
 class Request(NamedTuple):
-    """What a row asks: who, when, and in which context."""
+    """A request for recommendations, from one row of a frame."""
 
     user: str | None
     time: float | None
@@ -27,16 +27,22 @@ class Request(NamedTuple):
 
 
 def is_frame(given: object) -> bool:
-    """Whether it is a data frame; found out by its type's name, so that no library is loaded that is not needed."""
+    """Return whether an object is a data frame.
+
+    Decided by the name of its type, so that no library is imported needlessly.
+    """
     names = {(own.__module__.partition(".")[0], own.__name__) for own in type(given).__mro__}
     return any(maker in _MAKERS and name in ("DataFrame", "LazyFrame", "Table", "RecordBatch") for maker, name in names)
 
 
 def events_of(frame: object, schema: Schema, columns: Mapping[str, str] | None = None) -> list[Event]:
-    """The events of a frame, in the order of its rows.
+    """Return the events of a frame, in the order of its rows.
 
-    It has columns `user` and `item`, perhaps `time`, those of the context fields that the schema declares, and `kind` where
-    it declares kinds. `columns` says what a frame calls them, and names context fields that the schema does not declare.
+    Raise `InvalidInput` for missing columns and invalid ids or times.
+
+    The frame has columns `user` and `item`. Optional are `time`, the context fields that the schema declares, and `kind` if
+    the schema declares kinds. `columns` maps these names to those of the frame, and names context fields that the schema
+    does not declare.
     """
     table = _Table(frame, columns)
     users, items, times = table.ids("user"), table.ids("item"), table.times("time")
@@ -50,9 +56,10 @@ def events_of(frame: object, schema: Schema, columns: Mapping[str, str] | None =
 def items_of(
     frame: object, schema: Schema, columns: Mapping[str, str] | None = None
 ) -> list[tuple[str, Mapping[str, Any], Availability]]:
-    """The items of a frame: column `item`, attributes that the schema declares, and when each is available.
+    """Return the items of a frame: ids in column `item`, the attributes that the schema declares, and availability.
 
-    That is columns `available_from`, `available_until` and `hidden`. `columns` says what the frame calls them.
+    Availability is in the optional columns `available_from`, `available_until` and `hidden`. `columns` maps these names to
+    those of the frame.
     """
     table = _Table(frame, columns)
     ids, attributes = table.ids("item"), table.records(_declared(schema.item), beyond=("item", *_TIMES, "hidden"))
@@ -65,22 +72,27 @@ def items_of(
 
 
 def users_of(frame: object, schema: Schema, columns: Mapping[str, str] | None = None) -> list[tuple[str, Mapping[str, Any]]]:
-    """The users of a frame: column `user`, and attributes that the schema declares; `columns` says what it calls them."""
+    """Return the users of a frame: ids in column `user`, and declared attributes.
+
+    `columns` maps names to those of the frame.
+    """
     table = _Table(frame, columns)
     return list(zip(table.ids("user"), table.records(_declared(schema.user), beyond=("user",)), strict=True))
 
 
 def requests_of(frame: object, schema: Schema, columns: Mapping[str, str] | None = None) -> list[Request]:
-    """The requests of a frame: column `user`, perhaps `time`, and context fields, as in `events_of`."""
+    """Return the requests of a frame: `user`, optionally `time` and context fields. `columns` is as in `events_of`."""
     table = _Table(frame, columns)
     context = table.records(_declared(schema.context), beyond=("user", "item", "time"))
     return list(map(Request, table.ids("user", may_be_missing=True), table.times("time"), context))
 
 
 def frame_of(answers: Sequence[Sequence[tuple[str, float]]], requests: Sequence[Request], like: object) -> Any:
-    """The answers to requests as one frame of the same kind: `request`, `user`, `rank`, `item`, `score`, a row per item.
+    """Return answers as a frame of the same library as `like`.
 
-    A request counts the rows of the frame that was given, from 0; ranks count from 1.
+    Columns are `request`, `user`, `rank`, `item`, `score`, with a row per recommended item.
+
+    `request` is the row number of the request, from 0; `rank` counts from 1.
     """
     nw, given = _narwhals(), _wrapped(like)
     counts = list(map(len, answers))
@@ -96,7 +108,7 @@ def frame_of(answers: Sequence[Sequence[tuple[str, float]]], requests: Sequence[
 
 
 class _Table:
-    """The columns of a frame under the names that we know them by."""
+    """The columns of a frame under the names that this module uses."""
 
     def __init__(self, frame: object, columns: Mapping[str, str] | None) -> None:
         wrapped = _wrapped(frame)
@@ -104,16 +116,16 @@ class _Table:
         self._given = _checked_columns(columns, self._frame.columns)
 
     def has(self, name: str) -> bool:
-        """Whether there is such a column."""
+        """Return whether the frame has a column."""
         return self._given.get(name, name) in self._frame.columns
 
     def values(self, name: str) -> list[Any]:
-        """A column as plain values; what is missing is None."""
-        # From pandas, lists come as NumPy's arrays.
+        """Return a column as plain Python values, with None for missing ones."""
+        # pandas returns lists as NumPy arrays.
         return [one.tolist() if hasattr(one, "tolist") else one for one in self._column(name).to_list()]
 
     def ids(self, name: str, may_be_missing: bool = False) -> list[Any]:
-        """A column of ids: texts, or whole numbers, which are written in digits."""
+        """Return a column of ids, which are strings or integers; integers are written in digits."""
         column = self._column(name)
         if column.dtype.is_integer():
             return [None if one is None else str(one) for one in column.to_list()]
@@ -132,7 +144,10 @@ class _Table:
         return values
 
     def times(self, name: str) -> Iterable[float | None]:
-        """A column of times, in seconds since 1970; None for all where there is no such column."""
+        """Return a column of times in seconds since 1970, with None for missing ones.
+
+        Without the column, every row has None.
+        """
         if not self.has(name):
             return repeat(None, len(self._frame))
         nw, column, known = _narwhals(), self._column(name), self._given.get(name, name)
@@ -151,7 +166,7 @@ class _Table:
         return [None if _is_missing(one) else _seconds(known, one) for one in values]
 
     def records(self, declared: Iterable[str], beyond: Sequence[str]) -> Iterator[dict[str, Any]]:
-        """For every row, the fields that are declared or named by the caller, and not missing."""
+        """Return a dictionary per row of the declared fields and those in `columns`, without missing values."""
         names = [name for name in declared if self.has(name)]
         names += [name for name in self._given if name not in names and name not in beyond]
         if not names:
@@ -201,7 +216,7 @@ def _checked_columns(columns: object, there: Sequence[str]) -> Mapping[str, str]
 
 
 def _wrapped(frame: Any) -> Any:
-    """A frame as narwhals has it; a record batch of Arrow is a table of one batch."""
+    """Return a frame wrapped by narwhals, first converting a record batch of Arrow into a table."""
     if type(frame).__name__ == "RecordBatch":
         import pyarrow
 
@@ -211,8 +226,8 @@ def _wrapped(frame: Any) -> Any:
 
 
 def _check_columns_are_distinct(frame: Any) -> None:
-    """Raise `InvalidInput` if two columns have one name, which pandas and Arrow allow: which one is meant is uncertain."""
-    if type(frame).__name__ == "LazyFrame":  # its names are distinct, and asking for them is expensive
+    """Raise `InvalidInput` if two columns have the same name, which pandas and Arrow allow."""
+    if type(frame).__name__ == "LazyFrame":  # its names are always distinct, and resolving them is expensive
         return
     names = frame.column_names if hasattr(frame, "column_names") else frame.columns
     for name, times in Counter(names).items():

@@ -1,4 +1,4 @@
-"""What a user did before: the source of the history fields, always strictly before the event at hand."""
+"""History features: computed from what a user did strictly before the event at hand."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -19,14 +19,14 @@ from coldstream.features.schema import Schema
 from coldstream.support.arrays import plain
 
 Features: TypeAlias = list[tuple[int, str, float]]
-"""Named features: (field number, value, weight)."""
+"""Features: (field number, value, weight)."""
 
 LastItemFeatures: TypeAlias = tuple[tuple[int, str, float], ...]
-"""What history keeps of an item's attributes when it is chosen: the features that history fields will show after it."""
+"""Features of the last item's attributes, captured when the item was chosen, for the history fields."""
 
 
 def check_last_item(features: LastItemFeatures, fields: int) -> None:
-    """Refuse features that are of none of so many fields, or are not a value and a weight."""
+    """Raise `ValueError` unless each feature has a field number below `fields`, a text value and a finite weight."""
     for field, value, weight in features:
         known = type(field) is int and 0 <= field < fields and isinstance(value, str)
         if not known or not isinstance(weight, int | float) or not math.isfinite(weight):
@@ -34,17 +34,17 @@ def check_last_item(features: LastItemFeatures, fields: int) -> None:
 
 
 class RecentHistory(NamedTuple):
-    """As much of what a user did as the schema asks for. Never changed in place: each event makes the next one."""
+    """The part of a user's history that the schema needs. Immutable: each event makes a new one."""
 
     items: tuple[int, ...] = ()
-    """The slots of the last items, the latest at the end."""
+    """Slots of the last items, the latest last."""
     time: float | None = None
     last_item: LastItemFeatures = ()
-    """Features of the last item's attributes, as they were then."""
+    """Features of the last item's attributes, as they were when it was chosen."""
 
 
 class HistoryFields:
-    """The history fields of a schema, over what its users did. `number` gives each context field's number."""
+    """The history fields of a schema. `number` maps each context field to its number."""
 
     def __init__(self, schema: Schema, number: Mapping[str, int]) -> None:
         attributes = {field.name: field for field in schema.item if isinstance(field, Attribute)}
@@ -64,11 +64,11 @@ class HistoryFields:
         wide = [field.length for field in schema.item if isinstance(field, Together)]
         close = [1 for field in schema.item if isinstance(field, Follows | Again)]
         self.window = max(wide + close, default=0)
-        """How many of a user's last items have neighbours that count."""
+        """Number of a user's last items whose neighbours count."""
         self._length = max([length for _, length in self._several] + [1] * bool(self._last) + [self.window])
 
     def features(self, history: RecentHistory, ids: Sequence[str]) -> Features:
-        """The features of every history field, where items have these ids by slot."""
+        """Return the features of every history field. `ids` has the item id of each slot."""
         features: Features = list(history.last_item)
         if history.items:
             features += [(field, ids[history.items[-1]], 1.0) for field in self._last]
@@ -79,7 +79,7 @@ class HistoryFields:
         return features
 
     def last_item_features(self, item: str, attributes: Mapping[str, Any]) -> LastItemFeatures:
-        """What to keep of an item's attributes when it is chosen."""
+        """Return the features to keep of an item's attributes when the item is chosen."""
         if not self._sources:
             return ()
         return tuple(
@@ -90,7 +90,7 @@ class HistoryFields:
         )
 
     def after(self, history: RecentHistory, slot: int, last_item: LastItemFeatures, time: float | None) -> RecentHistory:
-        """The history once an event with the item of this slot has happened."""
+        """Return the history after an event with the item of this slot."""
         items = (*history.items, slot)[-self._length :] if self._length else ()
         return RecentHistory(items, time if self._times else None, last_item)
 

@@ -1,4 +1,4 @@
-"""What a user, an item and a context are made of."""
+"""Schemas: the fields of users, items and contexts."""
 
 import json
 import tomllib
@@ -46,13 +46,13 @@ class Schema:
     item: Sequence[Field] = (Id(),)
     context: Sequence[Field] = ()
     exclude_seen: bool = True
-    """Whether a recommendation leaves out what the user already had, unless the call says otherwise."""
+    """Whether recommendations leave out items that the user had. A call may override it."""
     open_context: bool = True
-    """Whether a context field that an event brings and nobody declared is admitted."""
+    """Whether an undeclared context field of an event is added to the schema."""
     open_items: bool = True
-    """Whether an event may name an item that was never put, which is then in the catalogue; else it is refused."""
+    """Whether an event may name an unknown item, which then enters the catalogue; else such an event is refused."""
     feedback: Sequence[Feedback] = ()
-    """The kinds of events there are beside plain choices: a view, a purchase, a dislike."""
+    """Kinds of events beside plain choices: a view, a purchase, a dislike."""
 
     def __post_init__(self) -> None:
         for side in SIDES:
@@ -69,7 +69,10 @@ class Schema:
 
     @classmethod
     def from_toml(cls, path: str | Path) -> "Schema":
-        """The schema that the TOML file at `path` declares: a table per side, an inline table per field."""
+        """Read a schema from the TOML file at `path`, with a table per side and an inline table per field.
+
+        Raise `InvalidSchema` if the file cannot be read or its content is invalid.
+        """
         try:
             document = tomllib.loads(Path(path).read_text(encoding="utf-8"))
         except (OSError, TypeError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -78,7 +81,7 @@ class Schema:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> "Schema":
-        """The inverse of `document`."""
+        """Build a schema from a `document` as `document()` returns it. Raise `InvalidSchema` if it is invalid."""
         if not isinstance(document, Mapping):
             raise InvalidSchema(f"schema must be a table of sides, got {shown(document)}")
         options = [field.name for field in fields(cls) if field.name not in SIDES]
@@ -92,7 +95,7 @@ class Schema:
         return cls(**sides, **given)
 
     def document(self) -> dict[str, Any]:
-        """The schema as TOML and JSON write it."""
+        """Return the schema as a document that TOML and JSON can hold."""
         sides = {side: {field.name: field.document() for field in getattr(self, side)} for side in SIDES}
         switches = {"exclude_seen": self.exclude_seen, "open_context": self.open_context}
         switches |= {} if self.open_items else {"open_items": False}
@@ -100,7 +103,7 @@ class Schema:
         return sides | switches | kinds
 
     def toml(self) -> str:
-        """The schema as `from_toml` reads it."""
+        """Return the schema as TOML that `from_toml` reads."""
         document = self.document()
         tables = (*SIDES, "feedback")
         lines = [f"{name} = {json.dumps(value)}" for name, value in document.items() if name not in tables]
@@ -114,7 +117,13 @@ class Schema:
         return "\n".join(lines) + "\n"
 
     def completed(self, history: int, trends: Iterable[float], neighbours: int) -> "Schema":
-        """The schema with item history, trends and neighbours added, each only where it declares none of its own."""
+        """Return the schema with default fields for item history, trends and neighbours added.
+
+        Each is added only if the schema declares none of that sort.
+
+        `history` is the number of last items, `trends` are half-lives in events, and `neighbours` is the number of last
+        items whose neighbours count; 0 or no trends adds nothing.
+        """
         context, item = tuple(self.context), tuple(self.item)
         taken = {field.name for field in context}
         if history and not any(isinstance(field, HISTORY_KINDS) for field in context):
@@ -131,16 +140,19 @@ class Schema:
         return replace(self, context=context, item=item)
 
     def effect_of(self, kind: str | None) -> Feedback:
-        """What an event of a `kind` counts for; raises where the schema does not declare it."""
+        """Return the feedback of an event of a `kind`. Raise `InvalidInput` if the schema does not declare it."""
         return effect_of(self.feedback, kind)
 
     def with_context(self, *added: Field) -> "Schema":
-        """The schema with the `added` context fields behind the others."""
+        """Return the schema with the `added` context fields after the others."""
         return replace(self, context=(*self.context, *added))
 
 
 def extended(schema: Schema, declared: Schema) -> Schema:
-    """A schema in use, with the fields that another declares beyond it. What was learned has to go on making sense."""
+    """Return the schema in use, extended by the fields that another schema declares and with its switches and feedback.
+
+    Raise `InvalidSchema` if the change would contradict what was learned.
+    """
     if declared.exclude_seen != schema.exclude_seen:
         message = f"exclude_seen cannot change from {shown(schema.exclude_seen)} to {shown(declared.exclude_seen)}"
         raise InvalidSchema(f"{message}, because negatives were drawn by it; start anew in an empty store")
@@ -154,19 +166,22 @@ def extended(schema: Schema, declared: Schema) -> Schema:
 
 
 def _inline(value: Any) -> str:
-    """A number, or a table in one line."""
+    """Format a number, or a table in one line."""
     if not isinstance(value, Mapping):
         return json.dumps(value)
     return f"{{ {', '.join(f'{option} = {json.dumps(own)}' for option, own in value.items())} }}"
 
 
 def fields_by_side(document: Mapping[str, Any]) -> dict[str, list[Field]]:
-    """The fields of a document that holds tables of fields by side, as that of a schema does."""
+    """Return the fields of a document that has a table of fields per side."""
     return {side: _fields_of(side, table) for side, table in document.items()}
 
 
 def with_fields(schema: Schema, added: Mapping[str, Sequence[Field]]) -> Schema:
-    """A schema in use, with fields by side behind those it has; one that it has already must be the same."""
+    """Return a schema in use with fields added per side.
+
+    Raise `InvalidSchema` if a known field changes in more than its bounds.
+    """
     for side in added:
         if side not in SIDES:
             raise InvalidSchema(f"fields: unknown side {shown(side)}; known are {', '.join(SIDES)}")
@@ -191,7 +206,7 @@ def _with_added(side: str, used: Sequence[Field], declared: Sequence[Field]) -> 
 
 
 def _unbounded(field: Field) -> Field:
-    """A field without its bounds, which may change while it is in use."""
+    """Return a field without its bounds, which may change while the field is in use."""
     return replace(field, most=None, admit_after=1, expire=None) if isinstance(field, ManyValued) else field
 
 
@@ -217,7 +232,7 @@ def _checked_side(side: str, declared: Any) -> tuple[Field, ...]:
 
 
 def _check_item_bounds(field: ManyValued) -> None:
-    """Refuse bounds that an item's field cannot have: what an item has stays as long as the item."""
+    """Raise `InvalidSchema` for bounds that an item's field cannot have: the values of an item stay as long as the item."""
     default = _unbounded(field)
     for option in BOUNDS if isinstance(field, Id) else BOUNDS[1:]:
         if (given := getattr(field, option)) != getattr(default, option):

@@ -1,6 +1,7 @@
-"""Columns in ascending order, of which many come and go between two looks at them.
+"""A set of columns that is sorted lazily.
 
-To keep a long list sorted with every newcomer would move half of it each time; so newcomers wait, and whoever looks sorts.
+Inserting every new column into a long sorted list would move half of it each time. So changes are buffered, and merged when
+the columns are read.
 """
 
 from bisect import bisect_left
@@ -11,7 +12,7 @@ import numpy as np
 from coldstream.support.arrays import Integers
 
 FEWEST_WAITING, SHARE_WAITING = 4096, 16
-"""So many changes wait for somebody who looks, or so many-th as there are columns: they are memory too."""
+"""Buffered changes are merged when they exceed 4096 and 1/16 of the columns, because the buffer takes memory too."""
 
 
 class SortedColumns:
@@ -19,30 +20,30 @@ class SortedColumns:
 
     def __init__(self, columns: Integers) -> None:
         self._sorted = columns
-        self._waiting: dict[int, bool] = {}  # what became of columns since: whether each is there
+        self._waiting: dict[int, bool] = {}  # buffered changes: column → whether it is in the set
 
     def add(self, column: int) -> None:
-        """A column came that was not there."""
+        """Add a column that is not in the set."""
         self._waiting[column] = True
         self._bound()
 
     def remove(self, column: int) -> None:
-        """A column went that was there."""
+        """Remove a column that is in the set."""
         self._waiting[column] = False
         self._bound()
 
     def remove_all(self, columns: Sequence[int]) -> None:
-        """Several went, in whatever order."""
+        """Remove several columns, in any order."""
         self._waiting.update(dict.fromkeys(columns, False))
         self._bound()
 
     def all(self) -> Integers:
-        """All of them, to be read only."""
+        """Return all columns in ascending order. The array must not be changed."""
         self._settle()
         return self._sorted
 
     def since(self, first: int) -> Iterator[int]:
-        """Those from one on, as they are now."""
+        """Return the columns from `first` on, as they are now."""
         own = self.all()
         return (int(own[n]) for n in range(bisect_left(own, first), len(own)))
 
@@ -60,7 +61,7 @@ class SortedColumns:
         self._waiting = {}
 
     def _found(self, columns: Integers) -> Integers:
-        """Where those of some columns stand that are sorted in already."""
+        """Return where some columns stand in the sorted array, leaving out those that are not in it."""
         at = np.searchsorted(self._sorted, columns)
         inside = at < len(self._sorted)
         found: Integers = at[inside][self._sorted[at[inside]] == columns[inside]]

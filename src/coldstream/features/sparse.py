@@ -1,4 +1,4 @@
-"""A sparse vector."""
+"""Sparse vectors."""
 
 from array import array
 from collections.abc import Sequence
@@ -10,24 +10,24 @@ from coldstream.support.arrays import Floats, Integers
 
 
 class Sparse(NamedTuple):
-    """The columns that are not zero, each once, and their values."""
+    """A sparse vector: its nonzero columns, each once, and their values."""
 
     column: Integers
     value: Floats
 
 
 def sparse(columns: Sequence[int], values: Sequence[float]) -> Sparse:
-    """The sparse vector of parallel lists."""
+    """Build a sparse vector from parallel lists."""
     return Sparse(np.array(columns, np.int32), np.array(values, np.float32))
 
 
 def continued(column: bytes, value: bytes, columns: Sequence[int], values: Sequence[float]) -> Sparse:
-    """The sparse vector of what was packed before, and of parallel lists after it."""
-    # Several times as fast as to join arrays this short; and a bytearray, because kernels know no arrays that are read-only.
+    """Build a sparse vector from packed columns and values followed by parallel lists."""
+    # Several times as fast as np.concatenate for short arrays. A bytearray, because kernels refuse read-only arrays.
     packed, weights = bytearray(column) + array("i", columns), bytearray(value) + array("f", values)
     return Sparse(np.frombuffer(packed, np.int32), np.frombuffer(weights, np.float32))
 
 
 def joined(*parts: Sparse) -> Sparse:
-    """Sparse vectors that share no column, as one."""
+    """Concatenate sparse vectors that share no column."""
     return Sparse(np.concatenate([p.column for p in parts]), np.concatenate([p.value for p in parts]))

@@ -1,4 +1,4 @@
-"""Feature → column. Grows only when asked to."""
+"""The vocabulary: a map from features to columns that grows only when asked to."""
 
 import heapq
 from array import array
@@ -14,44 +14,46 @@ from coldstream.features.sorted_columns import SortedColumns
 from coldstream.support.arrays import Integers, checked_columns
 
 GAP, ITEM_GAP = -1, -2
-"""The field of a column that stands for nothing; and of one that a feature of an item left, where these are kept apart."""
+"""Field number of a column without a feature; and of one kept for features of items, while such gaps are kept apart."""
 
 
 FEW = 16
-"""Fewer new gaps than one for so many old ones are put in one by one; more are sorted with all. The next is the same."""
+"""If fewer than one gap per 16 existing ones is added, each is pushed to the heap; else all are sorted. No result depends
+on it: the lowest gap is next either way."""
 
 
 class Admission(NamedTuple):
-    """A column that was handed out since the last commit."""
+    """A column that was assigned since the last commit."""
 
     column: int
     field: int
     value: str
     appended: bool
-    """Whether the column was added at the end, and not a gap that was filled."""
+    """Whether the column was appended; false if it fills a gap."""
 
 
 class Released(NamedTuple):
-    """A column that was given back since the last commit."""
+    """A column that was released since the last commit."""
 
     column: int
     field: int
     value: str
 
 
-# What Released(column, field, value) does, without a call into Python for each: thousands go at once.
+# Builds Released(column, field, value) without a Python call for each, because thousands are released at once.
 _released = partial(tuple.__new__, Released)
 
 
 class Vocabulary:
-    """Fields, their values, and the column of each. What was admitted since the last `commit` can be taken back."""
+    """Fields, their values, and the column of each. `rollback` undoes admissions and releases since the last `commit`."""
 
     def __init__(self) -> None:
         self.fields: list[str] = []
         self.release_count = 0
-        """How often a feature has lost its column: as long as it is the same, columns once found stand for the same."""
+        """Number of columns released so far. While it is unchanged, a column found before still stands for the same
+        feature."""
         self.text = 0
-        """What the texts of all values weigh that have a column, in bytes."""
+        """Memory of the texts of all values that have a column, in bytes."""
         self._uncommitted: list[Admission | Released] = []
         self._started = 0
         self._columns: list[dict[str, int]] = []
@@ -60,19 +62,19 @@ class Vocabulary:
         self._field_of = array("i")  # −1 for a gap
         self._value_of: list[str | None] = []
         self._gaps: list[int] = []  # a heap: the lowest gap is filled first
-        self._item_gaps: list[int] | None = None  # the same of those that items' features left, where they are kept apart
+        self._item_gaps: list[int] | None = None  # a heap of the gaps that features of items left; None if not kept apart
         self._committed_fields = 0
 
     def __len__(self) -> int:
-        """How many columns there are, gaps included."""
+        """Return the number of columns, gaps included."""
         return len(self._value_of)
 
     def features(self) -> int:
-        """How many features have a column."""
+        """Return the number of features that have a column."""
         return sum(map(len, self._columns))
 
     def admit_field(self, name: str) -> int:
-        """The number of a field, new or known."""
+        """Return the number of a field, adding the field if it is new."""
         number = self._numbers.get(name)
         if number is None:
             number = self._numbers[name] = len(self.fields)
@@ -82,11 +84,11 @@ class Vocabulary:
         return number
 
     def field(self, name: str) -> int | None:
-        """The number of a known field."""
+        """Return the number of a field, or None if it is unknown."""
         return self._numbers.get(name)
 
     def admit(self, field: int, value: str) -> int:
-        """The column of a feature, new or known."""
+        """Return the column of a feature, assigning one if it is new: the lowest gap, else a column at the end."""
         column = self._columns[field].get(value)
         if column is not None:
             return column
@@ -106,87 +108,88 @@ class Vocabulary:
         return column
 
     def find(self, field: int, value: str) -> int | None:
-        """The column of a known feature."""
+        """Return the column of a feature, or None if it is unknown."""
         return self._columns[field].get(value)
 
     def find_all(self, features: Sequence[tuple[int, str, float]]) -> list[int | None]:
-        """The columns of features, None for those that are not known; what they weigh does not matter."""
+        """Return the columns of features, None for unknown ones; weights are ignored."""
         columns = self._columns
         return [columns[field].get(value) for field, value, _ in features]
 
     def find_named(self, features: Sequence[tuple[str, str, float]]) -> list[int | None]:
-        """The same for features whose fields are given by name."""
+        """Return the columns of features whose fields are given by name, None for unknown ones."""
         numbers, columns = self._numbers, self._columns
         return [columns[numbers[name]].get(value) if name in numbers else None for name, value, _ in features]
 
     def owner(self, column: int) -> tuple[str, str]:
-        """The field's name and the value that a column stands for."""
+        """Return the name of the field and the value of a column. Raise `IndexError` for a gap."""
         owner = self.owner_or_none(column)
         if owner is None:
             raise IndexError(f"column {column} is a gap")
         return owner
 
     def owner_or_none(self, column: int) -> tuple[str, str] | None:
-        """The same; None for a gap."""
+        """Return the name of the field and the value of a column, or None for a gap."""
         value = self._value_of[column]
         return None if value is None else (self.fields[self._field_of[column]], value)
 
-    # By field, and in pieces: nobody who looks has to go through all names
+    # Access by field or by range, so that no reader has to iterate over all features
 
     def count(self, field: int) -> int:
-        """How many values of a field have a column."""
+        """Return how many values of a field have a column."""
         return len(self._columns[field])
 
     def listed(self, field: int) -> Integers:
-        """All columns of a field, in ascending order, to be read only."""
+        """Return all columns of a field in ascending order. The array must not be changed."""
         return self._listed[field].all()
 
     def columns(self, field: int, first: int = 0) -> Iterator[int]:
-        """The columns of a field, from one on, in ascending order, as they are now."""
+        """Return the columns of a field from `first` on, in ascending order, as they are now."""
         return self._listed[field].since(first)
 
     def value(self, column: int) -> str | None:
-        """The value that a column stands for; None for a gap."""
+        """Return the value of a column, or None for a gap."""
         return self._value_of[column]
 
     def fields_of_all(self) -> Integers:
-        """The fields' numbers of all columns, −1 for a gap, as they are now."""
+        """Return the field number of every column, −1 for a gap, as a copy."""
         return np.array(self._field_of, np.int32)
 
     def fields_of(self, first: int, last: int) -> Sequence[int]:
-        """The fields' numbers of the columns from one up to another, −1 for a gap."""
+        """Return the field numbers of the columns from `first` up to `last`, −1 for a gap."""
         return self._field_of[first:last]
 
     def values_of(self, first: int, last: int) -> Sequence[str | None]:
-        """The values of the columns from one up to another, None for a gap."""
+        """Return the values of the columns from `first` up to `last`, None for a gap."""
         return self._value_of[first:last]
 
     def keep_items_apart(self) -> None:
-        """From now on features of items fill gaps that such features leave, and no others.
+        """Make features of items fill only the gaps that features of items leave, from now on.
 
-        Whoever has the same features of items, and others besides them, then has those of items in the same order.
+        Two vocabularies with the same features of items, and different other ones, then have those of items in the same
+        order.
         """
         if self._item_gaps is None:
             self._item_gaps = []
 
     def fill_any_gap(self) -> None:
-        """From now on whatever is new takes the lowest gap, as it does from the beginning."""
+        """Make every new feature take the lowest gap from now on, which is the default."""
         self._gaps, self._item_gaps = sorted([*self._gaps, *(self._item_gaps or ())]), None
 
     def _gaps_for(self, field: int) -> list[int]:
-        """The gaps that features of a field leave and fill."""
+        """Return the heap of gaps that features of a field leave and fill."""
         if self._item_gaps is None or not self.fields[field].startswith("item."):
             return self._gaps
         return self._item_gaps
 
     def release(self, field: int, value: str) -> int:
-        """Give a feature's column back; it is a gap until another feature fills it."""
+        """Release the column of a feature, which becomes a gap until another feature fills it. Return the column."""
         column = self._vacate(field, value)
         heapq.heappush(self._gaps_for(field), column)
         return column
 
     def release_all(self, field: int, columns: Sequence[int]) -> None:
-        """Give several columns of a field back in one go. Until the next commit it can be taken back."""
+        """Release several columns of a field at once. `rollback` undoes it until the next commit."""
         gaps, known, value_of, field_of = self._gaps_for(field), self._columns[field], self._value_of, self._field_of
         values = list[str]()
         for column in columns:
@@ -202,7 +205,7 @@ class Vocabulary:
                 heapq.heappush(gaps, column)
         else:
             gaps += columns
-            gaps.sort()  # which is a heap
+            gaps.sort()  # a sorted list is a heap
         self._uncommitted += map(_released, zip(columns, repeat(field), values))
         self._listed[field].remove_all(columns)
 
@@ -215,7 +218,7 @@ class Vocabulary:
         return column
 
     def _return(self, column: int, field: int, value: str) -> None:
-        """Take back that a column was released."""
+        """Undo the release of a column."""
         gaps = self._gaps_for(field)
         gaps.remove(column)
         heapq.heapify(gaps)
@@ -224,27 +227,27 @@ class Vocabulary:
         self._columns[field][value] = column
         self.text += text_cost(value)
 
-    # What is new
+    # Transactions
 
     def unstarted(self) -> list[Admission]:
-        """What was admitted since this was asked last, for whoever keeps something per column."""
+        """Return the admissions since the last call, so that data kept per column can be initialized."""
         new = [one for one in self._uncommitted[self._started :] if isinstance(one, Admission)]
         self._started = len(self._uncommitted)
         return new
 
     @property
     def uncommitted(self) -> bool:
-        """Whether anything was admitted since the last commit."""
+        """Whether anything was admitted or released since the last commit."""
         return bool(self._uncommitted) or self._committed_fields < len(self.fields)
 
     def commit(self) -> None:
-        """What was admitted stays."""
+        """Commit pending admissions and releases."""
         self._uncommitted.clear()
         self._started = 0
         self._committed_fields = len(self.fields)
 
     def rollback(self) -> list[int]:
-        """Take back all that was admitted since the last commit; the columns that are free again."""
+        """Undo all admissions and releases since the last commit. Return the columns that are free again."""
         freed = []
         for one in reversed(self._uncommitted):
             if isinstance(one, Released):
@@ -265,9 +268,9 @@ class Vocabulary:
         return freed
 
     def document(self) -> dict[str, Any]:
-        """The vocabulary as JSON can hold it: per column its field number and value, or −1 and null for a gap.
+        """Return the vocabulary as JSON can hold it: per column its field number and value, or −1 and null for a gap.
 
-        It is −2 for a gap that features of items alone fill.
+        A gap that only features of items fill has −2.
         """
         field_of = self._field_of.tolist()
         for column in self._item_gaps or ():
@@ -280,7 +283,7 @@ class Vocabulary:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> "Vocabulary":
-        """The inverse of `document`."""
+        """Build a vocabulary from a `document`. Raise `ValueError` if it is inconsistent."""
         vocabulary = cls()
         for name in document["fields"]:
             vocabulary.admit_field(str(name))

@@ -1,1 +1,1 @@
-"""The mathematics."""
+"""The factorization machine: parameters, gradients and updates."""

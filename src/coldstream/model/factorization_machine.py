@@ -28,12 +28,13 @@ from coldstream.support.arrays import Doubles, Floats, Longs, plain, saved_count
 from coldstream.support.compiled import unchecked_entry
 
 LARGEST_NUMBER = 10.0
-"""The largest number that `learn_one` takes as a feature's value: two of them make a pair a hundred times as loud as one."""
+"""Largest absolute value of a numeric feature in `learn_one`. Two features of 10 make a pair 100 times as large as two of
+1."""
 LARGEST_TARGET = 100.0
-"""The largest target it takes: a step of AdaGrad moves a prediction by tenths, so beyond this it would not arrive."""
+"""Largest absolute target. A step of AdaGrad moves a prediction by tenths, so larger targets would not be reached."""
 
 NamedFeature: TypeAlias = tuple[str, str, float]
-"""A feature of a plain sample: field, value, weight. The value is "" for a number, and "=" before a category's name."""
+"""A feature of a plain sample: field, value, weight. The value is "" for a number; for a category it is "=" and the name."""
 
 _NAMES_OF_IDS = re.compile(r"(?:^|_)(?:id|user|item)$|[a-z](?:Id|ID)$")
 _NOTHING = Candidates(np.zeros(2, np.int32), sparse([], []))
@@ -41,13 +42,13 @@ _learn, _predict = unchecked_entry(learn), unchecked_entry(predict)
 
 
 class FactorizationMachine:
-    """Regression, classification and ranking on sparse features, one sample at a time.
+    """Incremental factorization machine: regression, classification and ranking on sparse features, one sample at a time.
 
-    Static and incremental matrix factorization and factorization machines are configurations of it: of a `preset` with some
-    `hyperparameters` changed. The `seed` is what all first vectors follow from; a `vocabulary` may be shared with others.
+    Static and incremental matrix factorization and factorization machines are configurations of it: a `preset` with some
+    `hyperparameters` changed. The initial vectors follow from the `seed`. A `vocabulary` may be shared with other objects.
 
-    Numbers are quantities, to be scaled to about 1; one beyond 10, and a target beyond 100, is refused. An id is a string,
-    also where it is written in digits.
+    Numbers are quantities and should be scaled to about 1; a number beyond ±10 or a target beyond ±100 raises
+    `InvalidInput`. Give ids as strings, even if they consist of digits.
 
     >>> machine = FactorizationMachine("predictor", seed=7, factors=4, learning_rate=0.2)
     >>> for _ in range(100):
@@ -70,25 +71,28 @@ class FactorizationMachine:
         self.parameters = Parameters(self.hyperparameters)
         self.rule = rule_of(self.hyperparameters)
         self.samples = 0
-        """How many samples were learned."""
+        """Number of samples learned."""
 
     def __repr__(self) -> str:
         h, vocabulary = self.hyperparameters, self.vocabulary
         known = f"{self.samples:,} samples, {vocabulary.features():,} features in {len(vocabulary.fields):,} fields"
         return f"<FactorizationMachine: {known}; loss={h.loss!r}, factors={h.factors}, seed={self.seed}>"
 
-    # On dictionaries of features
+    # Samples as dictionaries of features
 
     def predict_one(self, x: Mapping[str, Any]) -> float:
-        """The expected target of x: a number, or a probability under the logistic loss. Unknown features count as absent."""
+        """Return the expected target of `x`: a number, or a probability under the logistic loss.
+
+        Unknown features count as absent.
+        """
         return self.predict_features(_described(x))
 
     def learn_one(self, x: Mapping[str, Any], y: float) -> None:
-        """Learn that x came with the target y; numbers weigh, strings and lists of strings are one-hot or multi-hot."""
+        """Learn the sample `x` with target `y`: numbers are weights, strings are one-hot, lists of strings multi-hot."""
         self.learn_features(_described(x), y)
 
     def predict_features(self, features: Sequence[NamedFeature]) -> float:
-        """What `predict_one` gives, for `features` that are named already, each there once; nothing is checked."""
+        """Return the prediction of `predict_one` for encoded `features`, each given once, without validating them."""
         self._require_samples()
         columns = self.vocabulary.find_named(features)
         weights = [weight for _, _, weight in features]
@@ -99,7 +103,7 @@ class FactorizationMachine:
         return losses.sigmoid(score) if self.hyperparameters.loss == "logistic" else score
 
     def learn_features(self, features: Sequence[NamedFeature], y: float) -> None:
-        """What `learn_one` does, for `features` that are named already, each there once; only y is checked."""
+        """Learn `features` that are already encoded, each given once, with target `y`. Only `y` is validated."""
         self._require_samples()
         target, vocabulary = self._checked_target(y), self.vocabulary
         weights = [weight for _, _, weight in features]
@@ -124,7 +128,7 @@ class FactorizationMachine:
 
     @classmethod
     def load(cls, path: str | Path) -> "FactorizationMachine":
-        """The machine that `save` wrote to `path`."""
+        """Load a machine that `save` wrote to `path`. Raise `InvalidSnapshot` if the file holds something else."""
         document, arrays = read_snapshot(path)
         if "schema" in document:
             raise InvalidSnapshot(f"snapshot {str(path)!r} holds a Recommender; load it with Recommender.load")
@@ -140,10 +144,13 @@ class FactorizationMachine:
             raise InvalidSnapshot(message) from error
         return machine
 
-    # On columns
+    # Samples as sparse vectors of columns
 
     def start(self, at: int) -> list[Admission]:
-        """Start the features that the vocabulary admitted and nobody has started yet, and tell them; `at` stamps rows."""
+        """Initialize the rows of newly admitted features, and return these.
+
+        `at` is the position stored as their last touch.
+        """
         vocabulary = self.vocabulary
         self.parameters.grow(len(vocabulary), len(vocabulary.fields))
         admitted = sorted(vocabulary.unstarted(), key=lambda one: one.field)
@@ -154,26 +161,29 @@ class FactorizationMachine:
         return admitted
 
     def undo(self, columns: Iterable[int]) -> None:
-        """Undo `start` for columns that the vocabulary rolled back."""
+        """Undo `start` for columns whose admission the vocabulary rolled back."""
         self.parameters.release(columns)
         self.parameters.truncate(len(self.vocabulary), len(self.vocabulary.fields))
 
     def grow(self, columns: int) -> None:
-        """Make room for columns."""
+        """Allocate rows for at least this many `columns`."""
         self.parameters.grow(columns, max(1, self.parameters.fields))
 
     def fold(self, x: Sparse) -> tuple[float, Floats]:
-        """One side of x as one bias and one vector: scores add up from parts as Σ biases + Σ products of vectors."""
+        """Return one side `x` as one bias and one vector. A score is the sum of biases plus the products of vectors."""
         x = self._checked_vector(x)
         total = np.empty(self.hyperparameters.factors, np.float32)
         return fold(self.parameters.theta, self.rule.pairs, x, total), total
 
     def predict(self, x: Sparse) -> float:
-        """ŷ(x), the score of a plain sample."""
+        """Return ŷ(x), the score of a plain sample."""
         return float(predict(self.parameters.theta, self.rule.pairs, self._checked_vector(x)))
 
     def learn(self, x: Sparse, y: float = 1.0) -> None:
-        """Learn that x came with y: predict, adapt λ, update Θ; or raise `Diverged` with nothing changed."""
+        """Learn sample `x` with target `y`: predict, adapt λ, update Θ.
+
+        If the result is not finite, change nothing, raise `Diverged`.
+        """
         self._learn(self._checked_vector(x), float(y))
 
     def _learn(self, x: Sparse, y: float) -> None:
@@ -184,13 +194,13 @@ class FactorizationMachine:
         own.changes += 1
 
     def predict_samples(self, samples: Samples) -> Doubles:
-        """ŷ of many `samples`, whose columns have to be there."""
+        """Return ŷ of many `samples`, whose columns must exist."""
         return predict_samples(self.parameters.theta, self.rule.pairs, samples)
 
     def learn_samples(self, samples: Samples, targets: Doubles, order: Longs) -> None:
-        """Learn `samples` with their `targets` in an `order`, with the bits of one by one; all of them, or raise `Diverged`.
+        """Learn `samples` with their `targets` in the given `order`, with the same bits as one by one.
 
-        Nothing of them is checked: columns have to be there and started.
+        All are learned, or none and `Diverged` is raised. Nothing is validated: columns must exist and be started.
         """
         own = self.parameters
         own.make_room(int(np.diff(samples.offset).max(initial=0)))
@@ -203,17 +213,17 @@ class FactorizationMachine:
         self.samples += len(order)
 
     def divergence(self, what: str) -> str:
-        """The message for an update that was not applied: `what` it was about, and the remedy."""
+        """Return the error message for an update that was not applied: `what` it was about, and the remedy."""
         h = self.hyperparameters
         remedy = f"lower learning_rate (now {h.learning_rate:g}) or scale the numbers among the features"
         return f"{what}: the update is not finite and was not applied; {remedy}"
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Copies of all arrays."""
+        """Return copies of all arrays."""
         return {name: array.copy() for name, array in self.parameters.view().items()}
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """The inverse of `state`, into a machine of the same configuration."""
+        """Restore a `state` of a machine with the same configuration. Raise `ValueError` if an array does not fit."""
         self.parameters.restore(state)
 
     def _require_samples(self) -> None:
@@ -222,7 +232,7 @@ class FactorizationMachine:
             raise InvalidInput(f"{message}, which needs the two sides of a recommendation")
 
     def _checked_vector(self, x: object) -> Sparse:
-        """A sparse vector of columns that there are: kernels trust what they index with."""
+        """Return x if it is a sparse vector of existing columns, else raise `InvalidInput`: kernels do not check indices."""
         if not isinstance(x, Sparse):
             raise InvalidInput(f"x must be a sparse vector of columns, got {shown(x)}; features by name go to predict_one")
         if len(x.column) and not 0 <= x.column.min() <= x.column.max() < self.parameters.columns:
@@ -247,12 +257,12 @@ class FactorizationMachine:
 
 
 def resolve_hyperparameters(base: str | Hyperparameters, **changes: Any) -> Hyperparameters:
-    """Hyperparameters from a preset's name or from others, with some of them changed."""
+    """Return hyperparameters, from a preset's name or from others, with some values changed."""
     return base.with_(**changes) if isinstance(base, Hyperparameters) else preset(base, **changes)
 
 
 def checked_seed(seed: object) -> int:
-    """A seed that fits a 64-bit key."""
+    """Return a seed as an integer of 64 bits. Raise `InvalidInput` if it is not one."""
     number = plain(seed)
     if isinstance(number, bool) or not isinstance(number, int) or not -(2**63) <= number < 2**63:
         raise InvalidInput(f"seed must be a whole number of at most 64 bits, got {shown(seed)}")
@@ -260,7 +270,7 @@ def checked_seed(seed: object) -> int:
 
 
 def rule_of(hyperparameters: Hyperparameters) -> UpdateRule:
-    """The hyperparameters as the kernels take them."""
+    """Return hyperparameters in the form that kernels take."""
     h = hyperparameters
     return UpdateRule(
         loss=losses.CODES[h.loss],
@@ -289,7 +299,7 @@ def _check_quantity(name: str, value: float) -> None:
 
 
 def _power_of_ten(value: float) -> float:
-    """What to divide by, so that about 1 is left."""
+    """Return the power of ten that scales a number to about 1."""
     return float(10 ** math.floor(math.log10(abs(value))))
 
 
@@ -306,7 +316,7 @@ def _described(x: object) -> list[NamedFeature]:
         if not isinstance(name, str) or not name:
             raise InvalidInput(f"x: a feature's name must be a string that is not empty, got {shown(name)}")
         if type(raw) is str and raw.isascii() and name.isascii():
-            described.append((name, "=" + raw, 1.0))  # as Category has it, which most features are
+            described.append((name, "=" + raw, 1.0))  # a fast path for most features; the result is that of Category
             continue
         value = plain(raw)
         kind: type[Category | Categories | Number] = Number
@@ -318,7 +328,7 @@ def _described(x: object) -> list[NamedFeature]:
             value = float(value)
         elif isinstance(value, int | float):
             _check_quantity(name, value)
-        # A number's only feature has no label; "=" keeps the empty category apart from it.
+        # A number's feature has the value ""; "=" keeps the empty category distinct from it.
         mark = "" if kind is Number else "="
         described += [(name, mark + label, weight) for label, weight in kind(name).features("x", value)]
     return described

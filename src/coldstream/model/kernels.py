@@ -1,13 +1,13 @@
-"""The loops of the factorization machine. They take arrays and scalars, change arrays in place and validate nothing.
+"""Kernels of the factorization machine. They take arrays and scalars, change arrays in place and validate nothing.
 
 Shapes: d columns, k factors, F fields, c candidates.
-    w (d,)  V (d, k)  field (d,)             the parameters, and the field each column belongs to
-    column, value (nz,)                      one sparse vector
+    w (d,)  V (d, k)  field (d,)             the parameters, and the field of each column
+    column, value (nz,)                      a sparse vector
     offset (c + 1,)                          where each candidate's own features begin in a sparse vector of all
 
-One event has a context x, fixed by the request, and c candidates: the item that was chosen and the negatives. A plain
-(x, y) sample is the case of one candidate that brings no features. The order of the sums is the order written here, so the
-same event gives the same bits everywhere; sums over factors run along the vector registers, never across them.
+One event has a context x, fixed by the request, and c candidates: the item that was chosen and the negatives. A plain (x, y)
+sample is the case of one candidate without features. The order of the sums is the order written here, so that the same event
+gives the same bits on every machine; sums over factors run along the vector registers, never across them.
 """
 
 import numpy as np
@@ -43,7 +43,7 @@ def fold(theta: Theta, pairs: int, x: Sparse, total: Floats) -> float:
 
 @kernel
 def predict(theta: Theta, pairs: int, x: Sparse) -> float:
-    """ŷ(x) of a plain sample."""
+    """Return ŷ(x) of a plain sample."""
     total = np.empty(theta.V.shape[1], np.float32)
     return float(theta.w0[0]) + fold(theta, pairs, x, total)
 
@@ -59,7 +59,7 @@ def learn(
     weight: float,
     at: int,
 ) -> bool:
-    """One event of a weight: predict, adapt λ, update Θ. False, and nothing changed, where a result has diverged."""
+    """Learn one weighted event: predict, adapt λ, update Θ. Return False, with nothing changed, if a result diverged."""
     touched = _touched(state, x, candidates)
     _ask_for_rows(rows, touched.column)
     columns, k = len(touched.column), rows.V.shape[1]
@@ -72,14 +72,14 @@ def learn(
         g_sum = _contrast_all(theta, rule, x, candidates, target, weight, touched, g, gradient)
     if not update(rows, state, rule, g_sum, gradient, at):
         return False
-    if rule.renewal > 0.0 and weight > 0.0:  # what speaks against an item is no choice, and a weight no surprise
+    if rule.renewal > 0.0 and weight > 0.0:  # a negative weight marks no choice, and weight 0 gives no surprise
         state.surprise[LAST] = surprise_of(g[0] / weight)
     return True
 
 
 @inlined
 def _touched(state: OptimizerState, x: Sparse, candidates: Candidates) -> Touched:
-    """The columns of an event, each once however many candidates share it; `state.place` then tells where each is."""
+    """Return the columns of an event, each once, and set `state.place` to the place of each column among them."""
     entries = candidates.offset[len(candidates.offset) - 1]
     column = np.empty(len(x.column) + entries, np.int32)
     entry = np.empty(entries, np.int32)
@@ -100,7 +100,7 @@ def _touched(state: OptimizerState, x: Sparse, candidates: Candidates) -> Touche
 
 @inlined
 def _ask_for_rows(rows: Rows, column: Integers) -> None:
-    """Ask memory for rows in the order in which they will be read: those of a large catalogue are in no cache."""
+    """Prefetch rows in the order in which they will be read, because rows of a large catalogue are in no cache."""
     k = rows.V.shape[1]
     for n in range(len(column)):
         prefetch(rows.V, column[n] * k, k)
@@ -116,7 +116,7 @@ def _ask_for_rows(rows: Rows, column: Integers) -> None:
             prefetch(rows.Gw, column[n], 1)
 
 
-# Pairs across the sides
+# Pairs across the two sides
 
 
 @inlined
@@ -131,10 +131,10 @@ def _contrast_across(
     g: Doubles,
     out: Gradient,
 ) -> float:
-    """Gradients where a pair has one feature of the context and one of the candidate; returns Σg.
+    """Write the gradients of an event whose pairs have one feature of the context and one of the candidate; return Σg.
 
-    Every feature f of the candidates then adds x_f t_f with t_f = w_f + ⟨q, v_f⟩, worked out once. Backwards, with
-    G_f = Σ g_j x_jf, it gets G_f and G_f q, and a feature of the context x_c Σ g and x_c Σ_f G_f v_f.
+    Every feature f of the candidates then adds x_f t_f with t_f = w_f + ⟨q, v_f⟩, computed once. In the backward pass, with
+    G_f = Σ g_j x_jf, its gradients are G_f and G_f q, and those of a feature of the context are x_c Σ g and x_c Σ_f G_f v_f.
     """
     k, context, columns = theta.V.shape[1], len(x.column), len(touched.column)
     q, p = np.empty(k, np.float32), np.zeros(k, np.float32)
@@ -184,7 +184,7 @@ def _add_up(theta: Theta, x: Sparse, total: Floats) -> float:
 
 # All pairs
 
-# Rows of `sums`: what the context folds to, room for a sum over the candidates, and what each candidate folds to.
+# Rows of `sums`: the folded context, a buffer for a sum over the candidates, and each folded candidate.
 _CONTEXT, _TOTAL, _FIRST = 0, 1, 2
 
 
@@ -200,7 +200,7 @@ def _contrast_all(
     g: Doubles,
     out: Gradient,
 ) -> float:
-    """Gradients where all features interact; returns Σg."""
+    """Write the gradients of an event in which all features interact; return Σg."""
     sums = np.empty((len(candidates.offset) + 1, theta.V.shape[1]), np.float32)
     g_sum = _forward(theta, rule, x, candidates, target, weight, sums, g)
     _backward(theta, rule, x, candidates, sums, g, g_sum, touched, out)
@@ -209,16 +209,16 @@ def _contrast_all(
 
 @inlined
 def itself(pairs: int) -> np.float32:
-    """The share of a feature's pair with itself: all of it for j ≥ i, nothing for j > i."""
+    """Return the share of a feature's pair with itself: 1 for j ≥ i, 0 for j > i."""
     return np.float32(1.0) if pairs == FROM_ITSELF else np.float32(0.0)
 
 
 @inlined
 def _fold(theta: Theta, pairs: int, x: Sparse, start: int, stop: int, sums: Floats, row: int, products: Floats) -> float:
-    """The loop behind `fold`.
+    """Fold the entries from `start` to `stop` of x: write Σ x v to a row of `sums`, return their score without w0.
 
-    Each feature is multiplied with the sum of those before it. That is ½(S² − Q) without its cancellation: one feature of
-    a large value would drown all the others in it.
+    Each feature is multiplied by the sum of those before it. That equals ½(S² − Q) without the cancellation, in which one
+    large value would drown all the others.
     """
     k = sums.shape[1]
     for f in range(k):
@@ -241,7 +241,7 @@ def _fold(theta: Theta, pairs: int, x: Sparse, start: int, stop: int, sums: Floa
 
 @inlined
 def _dot(sums: Floats, a: int, b: int) -> float:
-    """The product of two rows in four interleaved sums: a fixed order that the processor can still overlap."""
+    """Return the dot product of two rows, in four interleaved sums: a fixed order that still allows parallel execution."""
     k = sums.shape[1]
     whole = k - k % 4
     s0 = s1 = s2 = s3 = 0.0
@@ -266,7 +266,7 @@ def _forward(
     sums: Floats,
     g: Doubles,
 ) -> float:
-    """Predict every candidate; leave the factor sums in `sums`, the gradients of the scores in g, and return Σg."""
+    """Predict every candidate; write the factor sums to `sums` and the gradients of the scores to g, and return Σg."""
     y = np.empty(len(g), np.float64)
     room = np.empty(sums.shape[1], np.float32)
     context = theta.w0[0] + _fold(theta, rule.pairs, x, 0, len(x.column), sums, _CONTEXT, room)
@@ -289,7 +289,7 @@ def _backward(
     touched: Touched,
     out: Gradient,
 ) -> None:
-    """Gradients of every touched column."""
+    """Write the gradients of every touched column."""
     k = sums.shape[1]
     sign, total = np.float32(2.0) * itself(rule.pairs) - np.float32(1.0), np.float32(g_sum)
     for f in range(k):

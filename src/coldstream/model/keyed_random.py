@@ -1,7 +1,7 @@
-"""Random numbers that are a pure function of what they are for.
+"""Random numbers that are a pure function of a key and a counter.
 
-A generator with a state would tie every draw to all draws before it. Here a draw is a hash of (key, counter), so an event
-replayed alone, after a restart or on another machine, draws the same numbers.
+A stateful generator would make every draw depend on all earlier draws. Here a draw is a hash of (key, counter), so that an
+event that is replayed alone, after a restart or on another machine, draws the same numbers.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ _S27, _S30, _S31, _S32, _S11 = np.uint64(27), np.uint64(30), np.uint64(31), np.u
 
 
 def key_of(seed: int, *names: str) -> np.uint64:
-    """A 64-bit key of a seed and names; length prefixes keep ('ab', 'c') and ('a', 'bc') apart."""
+    """Return a 64-bit key of a seed and names. Length prefixes keep ('ab', 'c') and ('a', 'bc') distinct."""
     digest = hashlib.blake2b(seed.to_bytes(8, "little", signed=True), digest_size=8)
     for name in names:
         encoded = name.encode()
@@ -29,7 +29,7 @@ def key_of(seed: int, *names: str) -> np.uint64:
 
 
 def keys_of(seed: int, name: str, values: Iterable[str]) -> Ulongs:
-    """What `key_of(seed, name, value)` gives for each of several values."""
+    """Return `key_of(seed, name, value)` for each of several values."""
     common = hashlib.blake2b(seed.to_bytes(8, "little", signed=True), digest_size=8)
     encoded = name.encode()
     common.update(len(encoded).to_bytes(4, "little") + encoded)
@@ -43,7 +43,7 @@ def keys_of(seed: int, name: str, values: Iterable[str]) -> Ulongs:
 
 @kernel
 def hashed(key: np.uint64, counter: int) -> np.uint64:
-    """SplitMix64's output function at position `counter` of the sequence that starts at `key`."""
+    """Return SplitMix64's output at position `counter` of the sequence that starts at `key`."""
     z = key + np.uint64(counter + 1) * _GOLDEN
     z = (z ^ (z >> _S30)) * _FIRST
     z = (z ^ (z >> _S27)) * _SECOND
@@ -52,13 +52,13 @@ def hashed(key: np.uint64, counter: int) -> np.uint64:
 
 @kernel
 def below(key: np.uint64, counter: int, bound: int) -> int:
-    """A whole number in [0, bound), bound < 2³²; the bias of bound/2³² is far below what any stream can show."""
+    """Return an integer in [0, bound), with bound < 2³². The bias of bound/2³² is too small to be observed."""
     return int(((hashed(key, counter) >> _S32) * np.uint64(bound)) >> _S32)
 
 
 @kernel
 def shuffled(key: np.uint64, n: int) -> Integers:
-    """A permutation of 0 … n − 1, by Fisher and Yates."""
+    """Return a permutation of 0 … n − 1, by Fisher and Yates."""
     order = np.arange(n).astype(np.int32)
     for last in range(n - 1, 0, -1):
         other = below(key, last, last + 1)
@@ -68,7 +68,7 @@ def shuffled(key: np.uint64, n: int) -> Integers:
 
 @kernel
 def fill_normal(key: Ulongs, deviation: float, row: Longs, out: Floats) -> None:
-    """Independent N(0, deviation²) draws in some rows, each by a key of its own, by Box and Muller's transform."""
+    """Fill rows with independent N(0, deviation²) draws, each row by its own key, with the transform of Box and Muller."""
     for r in range(len(row)):
         own = out[row[r]]
         for n in range(0, len(own), 2):

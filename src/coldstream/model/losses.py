@@ -1,8 +1,8 @@
-"""Losses: how scores become gradients with respect to the scores.
+"""Losses: gradients of the loss with respect to the scores.
 
-Score 0 belongs to what happened, the others to the negatives. Whatever the loss, all the rest of learning is the same. An
-event has a weight, which scales its loss. A negative weight is that of an event that speaks against its item: its loss is
-that of the opposite, that the item is not the one.
+Score 0 belongs to the item that was chosen, the others to the negatives. All other parts of learning are the same for every
+loss. The weight of an event scales its loss. An event with a negative weight speaks against its item: its loss is that of
+the item not being chosen.
 """
 
 import math
@@ -16,7 +16,7 @@ CODES = {"squared": SQUARED, "logistic": LOGISTIC, "softmax": SOFTMAX, "bpr": BP
 
 @kernel
 def sigmoid(score: float) -> float:
-    """1 / (1 + e^−score), without overflow on either side."""
+    """Return 1 / (1 + e^−score), without overflow on either side."""
     if score >= 0.0:
         return 1.0 / (1.0 + math.exp(-score))
     e = math.exp(score)
@@ -25,7 +25,7 @@ def sigmoid(score: float) -> float:
 
 @kernel
 def gradients(loss: int, target: float, weight: float, y: Doubles, g: Doubles) -> float:
-    """Write ∂ℓ/∂y into g and return Σg, which is zero by construction where only differences of scores matter."""
+    """Write ∂ℓ/∂y into g and return Σg, which is 0 by construction for losses that compare scores."""
     total = _opposed(loss, y, g) if weight < 0.0 else _supported(loss, target, y, g)
     if weight == 1.0:
         return total
@@ -36,7 +36,7 @@ def gradients(loss: int, target: float, weight: float, y: Doubles, g: Doubles) -
 
 @kernel
 def _supported(loss: int, target: float, y: Doubles, g: Doubles) -> float:
-    """For an event that speaks for its item."""
+    """Write the unweighted gradients of an event that speaks for its item; return their sum."""
     m = len(y) - 1
     if loss == SOFTMAX:
         top = y.max()
@@ -64,7 +64,10 @@ def _supported(loss: int, target: float, y: Doubles, g: Doubles) -> float:
 
 @kernel
 def _opposed(loss: int, y: Doubles, g: Doubles) -> float:
-    """For an event that speaks against its item: its score goes down, those of the negatives up where they are compared."""
+    """Write the gradients of an event against its item; return their sum.
+
+    The item's score goes down. Scores of negatives go up if the loss compares scores.
+    """
     m = len(y) - 1
     for j in range(m + 1):
         g[j] = 0.0
@@ -81,7 +84,7 @@ def _opposed(loss: int, y: Doubles, g: Doubles) -> float:
         for j in range(1, m + 1):
             g[j] = -sigmoid(y[0] - y[j]) / m
             g[0] -= g[j]
-    elif loss != SOFTMAX:  # the target of what did not happen
+    elif loss != SOFTMAX:  # the loss of a target 0 for the item, as of a negative
         g[0] = sigmoid(y[0]) if loss == LOGISTIC else 2.0 * y[0]
         return float(g[0])
     return 0.0

@@ -1,6 +1,6 @@
-"""Rows that several learners have changed, merged in one pass over them; `coldstream.cluster.merging` states the rule.
+"""Merging rows that several learners have changed, in one pass; `coldstream.cluster.merging` states the rule.
 
-Shapes: d columns, u of them touched by any learner, n learners, g rows given by all of them together, m numbers in a row.
+Shapes: d columns, u of them touched by any learner, n learners, g rows given by all learners together, m numbers per row.
 """
 
 import numpy as np
@@ -14,16 +14,16 @@ _NOTHING = np.float32(0.0)
 
 @kernel
 def merge_rows(
-    rows: Floats,  # (d, m): as they are; changed in place
-    base: Floats,  # (d, m): as they were at the last merge; changed in place
+    rows: Floats,  # (d, m): the current values; changed in place
+    base: Floats,  # (d, m): the values after the last merge; changed in place
     column: Integers,  # (u,)
-    source: Integers,  # (u, n): which of the rows given is a learner's; −1 where it has not touched the column
+    source: Integers,  # (u, n): the index in `given` of each learner's row; −1 if the learner has not touched the column
     given: Floats,  # (g, m)
-    share: Floats,  # (n + 1,): by how many touched it, what the sum of the deltas is divided by
-    squares: bool,  # whether they are AdaGrad's sums, which may have begun anew
-    negative: bool,  # whether they may be below 0
+    share: Floats,  # (n + 1,): the divisor of the sum of deltas, by the number of learners that touched a row
+    squares: bool,  # whether the rows are AdaGrad's sums, which a learner may have reset
+    negative: bool,  # whether values may be negative
 ) -> None:
-    """Put together what all learners have made of the rows they touched. What one alone has touched is taken as it is."""
+    """Merge the rows that learners have touched. A row that one learner alone has touched is copied."""
     learners, width = source.shape[1], base.shape[1]
     total = np.empty(width, np.float32)
     for u in range(len(column)):
@@ -59,7 +59,7 @@ def merge_rows(
 
 @inlined
 def _has_begun_anew(base: Floats, c: int, source: Integers, u: int, given: Floats) -> bool:
-    """Whether any learner let any sum of a row begin anew."""
+    """Return whether any learner has reset any sum of a row."""
     found = False
     for learner in range(source.shape[1]):
         n = source[u, learner]
@@ -71,7 +71,7 @@ def _has_begun_anew(base: Floats, c: int, source: Integers, u: int, given: Float
 
 @inlined
 def _begin_anew(base: Floats, c: int, source: Integers, u: int, given: Floats, merged: Floats) -> None:
-    """Sums that learners let begin anew count as a whole, and what was before does not count any more."""
+    """Merge the sums of a row if any was reset: a reset sum counts in full, and the sum before the reset is dropped."""
     for f in range(base.shape[1]):
         before, total, begun = base[c, f], _NOTHING, False
         for learner in range(source.shape[1]):

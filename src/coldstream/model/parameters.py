@@ -1,4 +1,4 @@
-"""Θ and what learning remembers: a row for every column, in arrays that grow by doubling."""
+"""Parameters Θ and optimizer state: a row for every column, in arrays that grow by doubling."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,13 +18,13 @@ _fill_normal = unchecked_entry(fill_normal)
 _PER_TOUCH = ("sw", "sV", "touched")
 _TRANSIENT = ("place",)
 _YOUNGER = ("surprise",)
-"""What snapshots do not have that were written before there was any: it is as in the beginning."""
+"""Arrays that old snapshots lack; they keep their initial values."""
 
 
 class Parameters:
-    """The arrays of one machine. Columns are started and released here; kernels do the rest.
+    """The arrays of one machine. This class allocates, initializes and wipes rows; kernels update them.
 
-    What a row holds is stated once, in `Rows`; growing, wiping, saving and restoring go through its names.
+    The arrays of a row are listed once, in `Rows`; growing, wiping, saving and restoring iterate over its names.
     """
 
     def __init__(self, hyperparameters: Hyperparameters) -> None:
@@ -35,10 +35,10 @@ class Parameters:
         self._penalties = (h.linear_penalty, h.factor_penalty)
         self.columns = 0
         self.most_columns = 0
-        """How many columns there can be, where that is known: room for all of them is asked for at once. No promise."""
+        """Expected maximum number of columns, 0 if unknown. Memory for all of them is reserved at once; it is no limit."""
         self.fields = 0
         self.changes = 0
-        """How often anything was learned, started or released: as long as it is the same, so is Θ."""
+        """Number of changes: learning, starting, releasing or restoring. While it is unchanged, so is Θ."""
         f, i = np.float32, np.int32
         weights, vectors = np.zeros(0, f), np.zeros((0, k), f)
         self.rows = Rows(np.zeros(0, i), weights, vectors, weights, vectors, weights, vectors, np.zeros(0, np.int64))
@@ -48,8 +48,8 @@ class Parameters:
         if not self._per_field:
             unused |= {"Sw", "SV"}
         self.used = [name for name in Rows._fields if name not in unused]
-        """The arrays of `Rows` that this configuration fills."""
-        self._room = 0  # columns that all of them have room for: where memory is short, some may have more than others
+        """Names of the arrays in `Rows` that this configuration uses."""
+        self._room = 0  # columns that every array has room for; if memory ran out, some have room for more
         self.optimizer = OptimizerState(
             w0=np.zeros(1, f),
             G0=np.zeros(1, f),
@@ -70,16 +70,16 @@ class Parameters:
         self._add_groups(1)
         used = [getattr(self.rows, name) for name in self.used]
         self.row_bytes = int(sum(own.itemsize * math.prod(own.shape[1:]) for own in used) + self.optimizer.place.itemsize)
-        """What one column weighs."""
+        """Memory per column, in bytes."""
 
     def grow(self, columns: int, fields: int) -> None:
-        """Make room for columns and fields. New columns are all zero until they are started."""
+        """Allocate room for `columns` and `fields`. New columns are all zero until they are started."""
         if columns > self._room:
-            for name in self.used:  # one array after the other: at no time are two generations of all of them alive
+            for name in self.used:  # one after the other, so that old and new copies of all arrays never exist together
                 self.rows = self.rows._replace(**{name: grown_up_to(self.most_columns, getattr(self.rows, name), columns)})
                 self.theta = self._theta()
             self._room = min(len(getattr(self.rows, name)) for name in self.used)
-        if columns > len(self.optimizer.place):  # filled with what is not zero, so room that is not used would cost memory
+        if columns > len(self.optimizer.place):  # not zero-filled, so that unused room would use memory
             self.optimizer = self.optimizer._replace(place=grown(self.optimizer.place, columns, -1))
         self.columns = max(self.columns, columns)
         if fields > self.fields:
@@ -91,11 +91,11 @@ class Parameters:
             self.fields = fields
 
     def reserved(self, first: int, last: int) -> list[NDArray[Any]]:
-        """What is reserved for some rows."""
+        """Return the allocated rows from `first` to `last`, of each used array."""
         return [getattr(self.rows, name)[first:last] for name in self.used]
 
     def make_room(self, touched: int) -> None:
-        """Make room for the columns that one update may touch."""
+        """Allocate room for the columns that one update may touch."""
         own = self.optimizer
         if touched > len(own.touched):
             self.optimizer = own._replace(touched=grown(own.touched, touched))
@@ -103,7 +103,7 @@ class Parameters:
                 self.optimizer = self.optimizer._replace(sw=grown(own.sw, touched), sV=grown(own.sV, touched))
 
     def start(self, columns: Sequence[int], field: int, keys: Ulongs, at: int) -> None:
-        """Start features of one field: w = 0, and V drawn from N(0, σ²) by nothing but a feature's key."""
+        """Initialize features of one field: w = 0, and V drawn from N(0, σ²) by the feature's key alone."""
         self.changes += 1
         rows = np.array(columns, np.int64)
         self.rows.field[rows] = field
@@ -112,7 +112,7 @@ class Parameters:
             _fill_normal(keys, self._deviation, rows, self.rows.V)
 
     def release(self, columns: Iterable[int]) -> None:
-        """Wipe columns, in the memory of the last update as well."""
+        """Zero the rows of columns, also in what the paper's regularization keeps of the last update."""
         self.changes += 1
         own, gone = self.optimizer, np.array(list(columns), np.int64)
         for name in self.used:
@@ -123,7 +123,7 @@ class Parameters:
             own.sV[last] = 0
 
     def truncate(self, columns: int, fields: int) -> None:
-        """Give up columns at the end, all of them released, and fields."""
+        """Drop trailing columns, all of them released, and trailing fields."""
         self.columns = columns
         if fields < self.fields:
             own = self.optimizer._replace(factored=self.optimizer.factored[:fields].copy())
@@ -137,7 +137,7 @@ class Parameters:
             self.fields = fields
 
     def checkpoint(self) -> Callable[[], None]:
-        """What writes all back as it is now; columns that came since have to be undone before."""
+        """Return a function that restores the present arrays. Columns added later have to be undone first."""
         rows, columns, own = self.rows, self.columns, self.optimizer
         saved = copies(rows, self.used, columns)
         kept = copies(own, [name for name in own._fields if name not in _TRANSIENT])
@@ -150,7 +150,10 @@ class Parameters:
         return undo
 
     def view(self) -> dict[str, NDArray[Any]]:
-        """All that a machine needs to go on with the same bits, to be read only: it holds until anything changes."""
+        """Return views of all arrays that determine how learning goes on.
+
+        They must not be changed, and hold until the next change.
+        """
         touches = int(self.optimizer.touches[0])
         rows = {name: array[: self.columns] for name, array in self.rows._asdict().items()}
         own = self.optimizer._asdict()
@@ -158,7 +161,10 @@ class Parameters:
         return rows | {name: array[: touches if name in _PER_TOUCH else None] for name, array in kept.items()}
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """The inverse of `state`. Every array must have the type and the shape this configuration gives it."""
+        """Restore copies of what `view` returned.
+
+        Raise `ValueError` if an array has not the type and shape of this configuration.
+        """
         columns, fields = len(state["w"]), len(state["factored"])
         checked_columns("field", state["field"], 0, max(fields, 1))
         checked_columns("touched", state["touched"], 0, columns)
@@ -177,7 +183,7 @@ class Parameters:
         self.changes += 1
 
     def _check_lengths(self, state: Mapping[str, NDArray[Any]], columns: int, fields: int) -> None:
-        """Refuse arrays that are shorter than the others say, before anybody makes room for what they do not hold."""
+        """Raise `ValueError` for arrays whose lengths contradict each other, before memory is allocated for them."""
         lengths = {name: columns for name in self.used if name not in _YOUNGER or name in state}
         if self._per_field:
             lengths |= {"lambda_w": max(fields, 1), "lambda_V": max(fields, 1)}

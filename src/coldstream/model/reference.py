@@ -1,8 +1,8 @@
-"""The slow twin of the kernels: the same model from its definition, in plain Python and float64.
+"""The slow twin of the kernels: the same model written from its definition, in plain Python and float64.
 
-It sums over pairs where the kernels use the O(k·nz) identity, keeps whole copies of Θ where they keep touched rows, and
-scores each candidate as one whole vector where they share the context. It is for tests and for reading;
-nothing that ships imports it.
+It sums over pairs where the kernels use the O(k·nz) identity, copies the whole of Θ where they keep touched rows, and scores
+each candidate as one whole vector where they share the context. It is for tests and for reading; no shipped module imports
+it.
 """
 
 import copy
@@ -21,7 +21,7 @@ Vector = Mapping[int, float]
 
 @dataclass
 class Theta:
-    """The parameters, dense."""
+    """The dense parameters."""
 
     w0: float
     w: Doubles
@@ -29,7 +29,7 @@ class Theta:
 
 
 def interacting(context: Vector, item: Vector, pairs: str) -> list[tuple[int, int]]:
-    """The pairs of columns that interact: all with j > i or j ≥ i, or those of a context's and an item's column."""
+    """Return the pairs of columns that interact: all with j > i or j ≥ i, or one of the context with one of the item."""
     if pairs == "across":
         return [(i, j) for i in context for j in item]
     columns = [*context, *item]
@@ -37,7 +37,7 @@ def interacting(context: Vector, item: Vector, pairs: str) -> list[tuple[int, in
 
 
 def score(theta: Theta, context: Vector, item: Vector, pairs: str) -> float:
-    """ŷ = w0 + Σ w_i x_i + Σ ⟨v_i, v_j⟩ x_i x_j over the pairs that interact. A plain sample is all context."""
+    """Return ŷ = w0 + Σ w_i x_i + Σ ⟨v_i, v_j⟩ x_i x_j over the interacting pairs. A plain sample is all context."""
     x = {**context, **item}
     y = theta.w0 + sum(theta.w[i] * x[i] for i in x)
     for i, j in interacting(context, item, pairs):
@@ -46,7 +46,7 @@ def score(theta: Theta, context: Vector, item: Vector, pairs: str) -> float:
 
 
 def score_gradient(theta: Theta, context: Vector, item: Vector, pairs: str) -> Theta:
-    """∂ŷ/∂θ for every parameter, pair by pair."""
+    """Return ∂ŷ/∂θ for every parameter, pair by pair."""
     out, x = Theta(1.0, np.zeros_like(theta.w), np.zeros_like(theta.V)), {**context, **item}
     for i in x:
         out.w[i] = x[i]
@@ -57,7 +57,10 @@ def score_gradient(theta: Theta, context: Vector, item: Vector, pairs: str) -> T
 
 
 def loss(kind: str, scores: Sequence[float], target: float, weight: float = 1.0) -> float:
-    """The loss of one event; score 0 is what happened, the others are negatives. Below 0, a weight speaks against it."""
+    """Return the loss of one event.
+
+    Score 0 is that of the chosen item, the others are negatives; a weight below 0 is against it.
+    """
     return abs(weight) * (_opposed_loss(kind, scores) if weight < 0.0 else _loss(kind, scores, target))
 
 
@@ -86,7 +89,7 @@ def _loss(kind: str, scores: Sequence[float], target: float) -> float:
 
 
 def loss_gradient(kind: str, scores: Sequence[float], target: float, weight: float = 1.0) -> list[float]:
-    """∂ℓ/∂ŷ of every score."""
+    """Return ∂ℓ/∂ŷ of every score."""
     own = _opposed_gradient(kind, scores) if weight < 0.0 else _gradient(kind, scores, target)
     return [abs(weight) * g for g in own]
 
@@ -121,7 +124,7 @@ def _gradient(kind: str, scores: Sequence[float], target: float) -> list[float]:
 
 @dataclass
 class Machine:
-    """The incremental factorization machine, one event after the other. `fields` gives each column's field."""
+    """The incremental factorization machine, one event at a time. `fields` gives each column's field."""
 
     hyperparameters: Hyperparameters
     theta: Theta
@@ -130,7 +133,7 @@ class Machine:
     lambda_w: dict[int, float] = field(init=False)
     lambda_V: dict[int, Doubles] = field(init=False)
     H: dict[int, tuple[float, float]] = field(default_factory=dict)
-    """The last λ-gradients of every field's w and V, in per-field mode."""
+    """Last λ-gradients of w and V by field, with regularization per field."""
 
     def __post_init__(self) -> None:
         h = self.hyperparameters
@@ -144,15 +147,15 @@ class Machine:
         self._renewed: set[int] = set()
 
     def scores(self, context: Vector, candidates: Sequence[Vector]) -> list[float]:
-        """ŷ of every candidate in the context."""
+        """Return ŷ of every candidate in the context."""
         return [score(self.theta, context, own, self.hyperparameters.pairs) for own in candidates]
 
     def loss(self, context: Vector, candidates: Sequence[Vector], target: float = 1.0, weight: float = 1.0) -> float:
-        """The loss of one event."""
+        """Return the loss of one event."""
         return loss(self.hyperparameters.loss, self.scores(context, candidates), target, weight)
 
     def learn(self, context: Vector, candidates: Sequence[Vector] = ({},), target: float = 1.0, weight: float = 1.0) -> None:
-        """Predict, adapt λ, update Θ."""
+        """Learn one event: predict, adapt λ, update Θ."""
         gradient = self.gradient(context, candidates, target, weight)
         touched = sorted(set(context).union(*candidates))
         if self.hyperparameters.regularization == "paper":
@@ -162,11 +165,11 @@ class Machine:
         self._update(gradient, touched)
 
     def renew(self) -> None:
-        """Let AdaGrad's sums of every column begin anew at its next update."""
+        """Reset AdaGrad's sums of every column at its next update."""
         self._renewed = set(range(len(self.fields)))
 
     def gradient(self, context: Vector, candidates: Sequence[Vector], target: float = 1.0, weight: float = 1.0) -> Theta:
-        """∂ℓ/∂θ = Σ_j ∂ℓ/∂ŷ_j ∂ŷ_j/∂θ for every parameter."""
+        """Return ∂ℓ/∂θ = Σ_j ∂ℓ/∂ŷ_j ∂ŷ_j/∂θ for every parameter."""
         g = loss_gradient(self.hyperparameters.loss, self.scores(context, candidates), target, weight)
         total = Theta(0.0, np.zeros_like(self.theta.w), np.zeros_like(self.theta.V))
         for gj, own in zip(g, candidates, strict=True):
@@ -238,5 +241,5 @@ class Machine:
 
 
 def _bounded(penalty: float) -> float:
-    """The per-field λ stays where a step of its logarithm still means something."""
+    """Bound a λ per field to the range in which a step of its logarithm has an effect."""
     return float(min(100.0, max(1e-8, penalty)))

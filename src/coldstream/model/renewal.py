@@ -1,9 +1,9 @@
-"""Beginning anew where taste has changed: how surprising choices are, and what that does to AdaGrad's sums.
+"""Renewal: reset AdaGrad's sums of squares when choices have become more surprising.
 
-AdaGrad's steps shrink with all that was ever learned, which is right as long as it holds. The surprise of a choice is
-−log p, p its share among its negatives before it was learned. Its mean over thousands of events is compared with that over
-tens of thousands. Where it has risen by more than `renewal`, people like something else than they used to: the sums of every
-row begin anew when it is next touched, and it takes steps as large as a newcomer's.
+AdaGrad's steps shrink with all that was ever learned, which is right while the data stay the same. The surprise of a choice
+is −log p, where p is its softmax probability among its negatives before it was learned. Its mean over thousands of events is
+compared with its mean over tens of thousands. If the short mean exceeds the long one by more than `renewal`, tastes have
+changed: the sums of every row are reset when it is next touched, so that its steps are as large as those of a new row.
 """
 
 import math
@@ -14,31 +14,32 @@ from coldstream.model.shapes import OptimizerState, UpdateRule
 from coldstream.support.compiled import inlined
 
 LAST, EVENTS, SHORT, LONG, RENEWED = range(5)
-"""What is kept: the last surprise; how many there were since all began anew, and their two means; and when that was."""
+"""Indices in `OptimizerState.surprise`: last surprise, events since the last renewal, short mean, long mean, and the
+position after the last renewal."""
 SURPRISES = 5
 SHORT_MEMORY, LONG_MEMORY = 2_000.0, 50_000.0
-"""Events that the two means remember."""
+"""Lengths of the short and the long mean, in events."""
 ENOUGH = 20_000.0
-"""Events before all may begin anew: at first everything is new."""
+"""Minimum number of events between two renewals, and before the first."""
 _LEAST = 1e-6
-"""What was expected even less is as surprising as this, so that no single choice outweighs the others."""
+"""Lower bound of the probability in the surprise, so that no single choice dominates the means."""
 
 
 @inlined
 def surprise_of(gradient: float) -> float:
-    """−log p of a choice whose score has the gradient p − 1."""
+    """Return −log p of a choice whose score has the gradient p − 1."""
     return -math.log(max(1.0 + gradient, _LEAST))
 
 
 @inlined
 def kept_of(state: OptimizerState, rule: UpdateRule, touched_at: int) -> np.float32:
-    """The share of a row's sums that an update keeps: none where it was last touched before all began anew."""
+    """Return the share of AdaGrad's sums that an update keeps: 0 if the row was last touched before the last renewal."""
     return np.float32(0.0) if touched_at < state.surprise[RENEWED] else np.float32(rule.kept)
 
 
 @inlined
 def notice(state: OptimizerState, rule: UpdateRule, at: int) -> None:
-    """A choice was learned at this position: count its surprise, and let all begin anew where there was too much of it."""
+    """Update the mean surprise after the event at position `at`, and start a renewal if the surprise has risen too much."""
     if rule.renewal <= 0.0:
         return
     own = state.surprise

@@ -1,4 +1,4 @@
-"""Many plain samples in one call into machine code.
+"""Learning and predicting many plain samples in one compiled call.
 
 Shapes: n samples, of which sample i has the entries offset[i] to offset[i + 1] of x.
 """
@@ -15,7 +15,7 @@ from coldstream.support.compiled import kernel
 
 
 class Samples(NamedTuple):
-    """Sparse vectors one behind the other."""
+    """Concatenated sparse vectors."""
 
     offset: Longs
     x: Sparse
@@ -32,7 +32,7 @@ def learn_samples(
     order: Longs,
     at: int,
 ) -> int:
-    """Learn samples in an order, as `learn` does one by one; the place in it of the first that diverged, or −1."""
+    """Learn samples in the given order, as `learn` does; return the index in `order` of the first that diverged, or −1."""
     for place in range(len(order)):
         n = order[place]
         first, last = samples.offset[n], samples.offset[n + 1]
@@ -44,7 +44,7 @@ def learn_samples(
 
 @kernel
 def predict_samples(theta: Theta, pairs: int, samples: Samples) -> Doubles:
-    """ŷ of every sample."""
+    """Return ŷ of every sample."""
     scores = np.empty(len(samples.offset) - 1)
     for n in range(len(scores)):
         first, last = samples.offset[n], samples.offset[n + 1]

@@ -1,4 +1,4 @@
-"""What the kernels take: arrays and scalars in named groups.
+"""Arguments of the kernels: arrays and scalars in named tuples.
 
 Shapes: d columns, k factors, F fields, c candidates.
 """
@@ -17,7 +17,7 @@ PAIRS = {"j>i": ABOVE, "j>=i": FROM_ITSELF, "across": ACROSS}
 
 
 class Theta(NamedTuple):
-    """The parameters Θ, as scores read them."""
+    """The parameters Θ that scores are computed from."""
 
     w0: Floats
     w: Floats
@@ -26,39 +26,39 @@ class Theta(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """All that is kept of every column, one row each. Arrays that a configuration does not need have no rows."""
+    """All arrays with a row per column. An array that the configuration does not need has no rows."""
 
     field: Integers  # (d,)
     w: Floats  # (d,)
     V: Floats  # (d, k)
     Gw: Floats  # AdaGrad's sums of squared gradients
     GV: Floats
-    Sw: Floats  # the sensitivities ∂θ/∂λ, for a λ per field
+    Sw: Floats  # the sensitivities ∂θ/∂λ, for regularization per field
     SV: Floats
     touched_at: Longs  # (d,): the position of the last change
 
 
 class OptimizerState(NamedTuple):
-    """What learning keeps besides the rows. Arrays that a configuration does not need have no rows."""
+    """State of learning besides the rows. Arrays that a configuration does not need have no rows."""
 
     w0: Floats
     G0: Floats
-    lambda0: Doubles  # double, because most steps of λ_V are less than float32 can add to it
+    lambda0: Doubles  # double, because most steps of λ_V are too small to change a float32
     lambda_w: Doubles  # (groups,): one group, or one per field
     lambda_V: Doubles  # (groups, k)
-    penalty_mean_square: Doubles  # (2, groups): of the λ-gradients of w and of V
-    s0: Floats  # the sensitivities of those columns that the last update touched, for the paper's λ
+    penalty_mean_square: Doubles  # (2, groups): running mean squares of the λ-gradients of w and of V
+    s0: Floats  # the sensitivities of the columns that the last update touched, for the paper's regularization
     sw: Floats
     sV: Floats
     touched: Integers  # columns of the last update, the first touches[0] of them
     touches: Integers
-    surprise: Doubles  # (SURPRISES,): of choices, as `renewal` keeps it
-    place: Integers  # (d,): where an update has a column; −1 except while a kernel runs
-    factored: Flags  # (F,): 0 where a field is linear only
+    surprise: Doubles  # (SURPRISES,): statistics of the surprise of choices, see `renewal`
+    place: Integers  # (d,): the index of a column in the current update; −1 except while a kernel runs
+    factored: Flags  # (F,): 0 if a field is linear only
 
 
 class UpdateRule(NamedTuple):
-    """How to learn: codes and scalars."""
+    """The learning rule: codes and scalars."""
 
     loss: int
     optimizer: int
@@ -66,8 +66,8 @@ class UpdateRule(NamedTuple):
     pairs: int
     eta: float
     epsilon: float
-    kept: float  # of AdaGrad's sums, at every update: 1 if all of them is remembered
-    renewal: float  # by how much the surprise of choices may rise before AdaGrad's sums begin anew; 0 if they never do
+    kept: float  # share of AdaGrad's sums that each update keeps: 1 for all
+    renewal: float  # rise of the mean surprise of choices that resets AdaGrad's sums; 0 for never
     rho: float
     intercept: bool
     linear: bool
@@ -75,17 +75,17 @@ class UpdateRule(NamedTuple):
 
 
 class Candidates(NamedTuple):
-    """What each candidate brings of its own; candidate j has the entries offset[j] to offset[j + 1]."""
+    """Own features of each candidate; candidate j has the entries offset[j] to offset[j + 1]."""
 
     offset: Integers
     x: Sparse
 
 
 class Touched(NamedTuple):
-    """The columns of an event, each once: those of the context, then those of the candidates in the order they were met."""
+    """The columns of an event, each once: those of the context, then those of the candidates in order of occurrence."""
 
     column: Integers
-    entry: Integers  # (entries,): for every entry of the candidates, the place of its column here
+    entry: Integers  # (entries,): the index in `column` of every entry of the candidates
 
 
 class Gradient(NamedTuple):
@@ -97,17 +97,17 @@ class Gradient(NamedTuple):
 
 
 class Penalty(NamedTuple):
-    """The λ of those groups that an event touches."""
+    """The λ of the groups that an event touches."""
 
     group: Integers  # (n,)
-    of: Integers  # (touched,): for each touched column, the row of its group here; means nothing where there is one group
+    of: Integers  # (touched,): the row of each touched column's group; unused if there is one group
     w: Doubles  # (n,)
     V: Doubles  # (n, k)
     mean_square: Doubles  # (2, n)
 
 
 class Overwritten(NamedTuple):
-    """What an update has overwritten, so that it can be taken back. Arrays that a configuration does not need are empty."""
+    """Values that an update has overwritten, to undo it. Arrays that a configuration does not need are empty."""
 
     w: Floats
     V: Floats

@@ -1,4 +1,4 @@
-"""λ and Θ, once the gradient of an event is known: adapt, update, and take back what is not sound."""
+"""Updates of λ and Θ from the gradient of an event; an update that diverges is undone."""
 
 import math
 
@@ -21,16 +21,16 @@ from coldstream.support.arrays import Doubles, Floats, Integers
 from coldstream.support.compiled import inlined
 
 _MEMORY_OF_SCALE = 0.99  # per event, for the running root mean square of a field's λ-gradient
-_LARGEST_STEP = 3.0  # in units of that root mean square
+_LARGEST_STEP = 3.0  # in units of this root mean square
 _LOWEST_LAMBDA, _HIGHEST_LAMBDA = 1e-8, 1e2
 _EXPONENT, _DIVERGED = np.int32(EXPONENT), np.int32(DIVERGED)
 
 
 @inlined
 def update(rows: Rows, state: OptimizerState, rule: UpdateRule, g_sum: float, gradient: Gradient, at: int) -> bool:
-    """Adapt λ, update Θ, and stamp what was touched. False, and nothing changed, where a result has diverged.
+    """Adapt λ, update Θ, and store the position in touched rows. Return False, with nothing changed, if a result diverged.
 
-    `state.place` must still tell where the gradient has a column; it is cleared here.
+    `state.place` must still hold the index of each column in the gradient; it is cleared here.
     """
     k, touched = rows.V.shape[1], len(gradient.column)
     lambda0, penalty = float(state.lambda0[0]), _penalties(rows, state, rule, gradient.column)
@@ -55,7 +55,7 @@ def update(rows: Rows, state: OptimizerState, rule: UpdateRule, g_sum: float, gr
     sound &= _step_weights(rows, state, rule, gradient, penalty, old)
     w0, G0 = _step_intercept(state, rule, g_sum, lambda0)
     sound = sound and abs(float(w0)) < 2.0**40 and math.isfinite(G0 + lambda0)
-    for n in range(len(penalty.w)):  # a λ that is lost has lost its parameters too; one of a row is enough to tell
+    for n in range(len(penalty.w)):  # a lost λ makes its parameters useless; all factors of a row share it, so one tells
         sound = sound and math.isfinite(penalty.w[n]) and (k == 0 or math.isfinite(penalty.V[n, 0]))
     if sound:
         _remember(rows, state, rule, gradient.column, old, w0, G0, at)
@@ -68,9 +68,9 @@ def update(rows: Rows, state: OptimizerState, rule: UpdateRule, g_sum: float, gr
 
 @inlined
 def _penalties(rows: Rows, state: OptimizerState, rule: UpdateRule, column: Integers) -> Penalty:
-    """The λ of the groups that an event touches: of all fields that may be, it copies a few."""
+    """Return the λ of the groups that an event touches, copied, because there may be many more fields."""
     k, touched = state.lambda_V.shape[1], len(column)
-    if rule.regularization != PER_FIELD:  # one group, and no scale that would move
+    if rule.regularization != PER_FIELD:  # one group, and no running mean square to update
         return Penalty(
             np.zeros(1, np.int32), column, state.lambda_w.copy(), state.lambda_V.copy(), state.penalty_mean_square
         )
@@ -107,7 +107,7 @@ def _commit_penalties(state: OptimizerState, penalty: Penalty) -> None:
 
 @inlined
 def _adapt_paper(state: OptimizerState, rule: UpdateRule, g_sum: float, gradient: Gradient, penalty: Penalty) -> float:
-    """λ ← max(0, λ − η ∂ℓ/∂λ), where λ reaches ŷ through what the previous update wrote; returns the new λ0."""
+    """Update λ ← max(0, λ − η ∂ℓ/∂λ), where ŷ depends on λ through the previous update; return the new λ0."""
     k = penalty.V.shape[1]
     H = np.zeros(k, np.float32)
     Hw = np.float32(0.0)
@@ -125,7 +125,7 @@ def _adapt_paper(state: OptimizerState, rule: UpdateRule, g_sum: float, gradient
 
 @inlined
 def _adapt_per_field(rows: Rows, rule: UpdateRule, gradient: Gradient, penalty: Penalty) -> None:
-    """λ_g ← λ_g · exp(−ρ · clip(H_g / rms(H_g), ±3)) for the fields that this event touches."""
+    """Update λ_g ← λ_g · exp(−ρ · clip(H_g / rms(H_g), ±3)) for the fields that this event touches."""
     groups, k = penalty.V.shape
     H = np.zeros((groups, k), np.float32)
     Hw = np.zeros(groups, np.float64)
@@ -147,7 +147,7 @@ def _adapt_per_field(rows: Rows, rule: UpdateRule, gradient: Gradient, penalty: 
 
 @inlined
 def _log_step(penalty: float, rho: float, H: float, scale: Doubles, part: int, group: int) -> float:
-    """One step of log λ against the gradient H; keeps H's running mean square in `scale`."""
+    """Return λ after one step of log λ against the gradient H, and update the running mean square of H in `scale`."""
     if H == 0.0:
         return penalty
     mean = scale[part, group]
@@ -161,7 +161,7 @@ def _log_step(penalty: float, rho: float, H: float, scale: Doubles, part: int, g
 def _step_vectors(
     rows: Rows, state: OptimizerState, rule: UpdateRule, gradient: Gradient, penalty: Penalty, old: Overwritten
 ) -> bool:
-    """V ← V − η (∂ℓ/∂V + 2λV) for the touched columns, whose gradients are all known; whether the results are sound."""
+    """Update V ← V − η (∂ℓ/∂V + 2λV) in the touched rows; return whether all results are valid."""
     k, lost = rows.V.shape[1], 0
     adagrad, per_field = rule.optimizer == ADAGRAD, rule.regularization == PER_FIELD
     eta, epsilon, one, two = np.float32(rule.eta), np.float32(rule.epsilon), np.float32(1.0), np.float32(2.0)
@@ -210,7 +210,10 @@ def _step_vectors(
 def _step_weights(
     rows: Rows, state: OptimizerState, rule: UpdateRule, gradient: Gradient, penalty: Penalty, old: Overwritten
 ) -> bool:
-    """The same step for w: gathered, on vectors, and scattered; whether the results are sound."""
+    """Update w ← w − η (∂ℓ/∂w + 2λw) of the touched columns; return whether all results are valid.
+
+    Values are gathered, updated as vectors, and scattered.
+    """
     touched = len(gradient.column)
     adagrad, per_field = rule.optimizer == ADAGRAD, rule.regularization == PER_FIELD
     eta, epsilon, one, two = np.float32(rule.eta), np.float32(rule.epsilon), np.float32(1.0), np.float32(2.0)
@@ -251,7 +254,7 @@ def _step_weights(
 
 @inlined
 def _step_intercept(state: OptimizerState, rule: UpdateRule, g_sum: float, lambda0: float) -> tuple[np.float32, np.float32]:
-    """The same step for w0: its new value and AdaGrad's sum."""
+    """Return the updated w0 and its AdaGrad sum."""
     old, G, rate = state.w0[0], state.G0[0], np.float32(rule.eta)
     if rule.intercept:
         gradient = np.float32(g_sum) + np.float32(2.0) * np.float32(lambda0) * old
@@ -273,9 +276,9 @@ def _remember(
     G0: np.float32,
     at: int,
 ) -> None:
-    """After an update: what it touched and when, and what the paper's λ-gradient of the next event needs of it."""
+    """Store w0 and the touched columns of an applied update, and the sensitivities for the paper's next λ-gradient."""
     k, touched = rows.V.shape[1], len(column)
-    if rule.regularization == PAPER:  # the sensitivities of what was overwritten
+    if rule.regularization == PAPER:  # the sensitivities follow from the overwritten values
         adagrad, eta, epsilon, two = (
             rule.optimizer == ADAGRAD,
             np.float32(rule.eta),
@@ -323,7 +326,7 @@ def _copy(source: Floats, target: Floats) -> None:
 
 @inlined
 def _beyond(exponent: np.int32, values: Floats) -> int:
-    """Whether an exponent is as large as this, or larger; whole numbers compare well in vector registers."""
+    """Return whether any float32 has at least this exponent. Integers compare well in vector registers."""
     found, bits = 0, values.view(np.int32)
     for n in range(len(bits)):
         found |= int((bits[n] & _EXPONENT) >= exponent)

@@ -1,12 +1,11 @@
-"""The two loops that nearly all time is spent in, written for vector registers: products of rows, and a step of AdaGrad;
-and a way to ask memory for what will be needed.
+"""Vectorized inner loops: dot products of rows, a step of AdaGrad, and prefetching.
 
-A compiler vectorises a loop only if it can show that it may. It may not reorder a sum, and it gives up on a loop that writes
-to several of many arrays, because they might overlap. So these two say it themselves, in the compiler's own language.
+Nearly all time is spent in the first two. A compiler vectorizes a loop only if it can prove that this is safe. It may not
+reorder a sum, and it gives up on a loop that writes to several of many arrays, because they might overlap. So both are
+written in the compiler's intermediate language.
 
-`dots` states the order of its sums: eight interleaved ones per row, then a tree. So a row gives the same bits whoever asks,
-one request or many, and on every processor. Eight rows are read at a time, so that eight reads of memory are under way at
-once.
+`dots` fixes the order of its sums: eight interleaved ones per row, then a tree. So the product of a row has the same bits in
+one request or in a batch, and on every processor. Eight rows are read at a time, so that eight memory reads overlap.
 """
 
 from typing import Any
@@ -23,21 +22,21 @@ from coldstream.support.compiled import inlined
 
 LANES = 8
 EXPONENT = 0x7F800000
-"""The exponent bits of a float32: all ones where it is infinite or not a number."""
+"""Exponent bits of a float32: all ones for infinity and NaN."""
 DIVERGED = (127 + 40) << 23
-"""The exponent of 2⁴⁰: a parameter that large is lost, and its scores overflow next."""
+"""Exponent bits of 2⁴⁰. A parameter that large has diverged, and its scores would overflow next."""
 _CHECKED = bool(getattr(numba.config, "BOUNDSCHECK", False))
 
 _F32, _I32, _I64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
 _VECTOR = ir.VectorType(_F32, LANES)
-# Neighbouring lanes of two vectors, pair by pair: what is added here ends up as half as many lanes of each.
+# Indices that pair neighbouring lanes of two vectors; adding the pairs leaves half as many lanes of each.
 _EVEN, _ODD = [0, 2, 8, 10, 4, 6, 12, 14], [1, 3, 9, 11, 5, 7, 13, 15]
 _LOW, _HIGH = [0, 1, 2, 3, 8, 9, 10, 11], [4, 5, 6, 7, 12, 13, 14, 15]
 
 
 @intrinsic
 def _eight_dots(_context: Any, V: Any, column: Any, n: Any, q: Any, out: Any, m: Any) -> Any:  # noqa: ARG001
-    """out[m : m + 8] = V[column[n : n + 8]] @ q."""
+    """Write out[m : m + 8] = V[column[n : n + 8]] @ q."""
     signature = types.void(V, column, types.intp, q, out, types.intp)
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -73,7 +72,7 @@ def _eight_dots(_context: Any, V: Any, column: Any, n: Any, q: Any, out: Any, m:
         total = cgutils.alloca_once(builder, _VECTOR)
         builder.store(added(level[0], level[1], _LOW, _HIGH), total)
         first = builder.shl(whole, _I64(3))
-        with cgutils.for_range(builder, builder.sub(k, first)) as loop:  # where k is no multiple of eight
+        with cgutils.for_range(builder, builder.sub(k, first)) as loop:  # the rest, if k is not a multiple of eight
             at = builder.add(first, loop.index)
             factor = builder.load(builder.gep(q.data, [at]))
             products = ir.Constant(_VECTOR, ir.Undefined)
@@ -105,12 +104,12 @@ def adagrad_step(
     twice: Any,  # noqa: ARG001
     kept: Any,  # noqa: ARG001
 ) -> Any:
-    """A step of AdaGrad for row i, by row t of the gradient, with the sensitivity to the λ that twice is 2λ of.
+    """Take a step of AdaGrad for row i, by row t of the gradient, and update its sensitivities to λ; `twice` is 2λ.
 
         g = gradient + 2λ V;  G = kept GV + g²;  r = η / √(G + ε);  S = (1 − r 2λ) SV − 2 r V;  V ← V − r g
 
-    What is overwritten goes to row t of the old ones. Returns whether anything has diverged: V beyond 2⁴⁰, or G or S beyond
-    what a float32 can hold.
+    Overwritten values go to row t of `old_V`, `old_GV` and `old_SV`. Return whether anything has diverged: V beyond 2⁴⁰, or
+    G or S not finite.
     """
     arrays = (V, GV, SV, types.intp, gradient, old_V, old_GV, old_SV, types.intp)
     signature = types.boolean(*arrays, types.float32, types.float32, types.float32, types.float32)
@@ -183,7 +182,7 @@ def adagrad_step(
 
 @intrinsic
 def prefetch(_context: Any, array: Any, place: Any, count: Any) -> Any:  # noqa: ARG001
-    """Ask for so many elements from a place on, in the order of memory, before they are needed. Changes nothing."""
+    """Prefetch `count` elements from `place` on, in memory order. Changes nothing."""
     signature = types.void(array, types.intp, types.intp)
     line = 64
 
@@ -197,7 +196,7 @@ def prefetch(_context: Any, array: Any, place: Any, count: Any) -> Any:  # noqa:
         lines = builder.lshr(builder.add(builder.mul(args[2], _I64(width)), _I64(line - 1)), _I64(6))
         with cgutils.for_range(builder, lines) as loop:
             at = builder.gep(first, [builder.mul(loop.index, _I64(line))])
-            builder.call(ask, [at, _I32(0), _I32(3), _I32(1)])  # to be read, to be kept, data
+            builder.call(ask, [at, _I32(0), _I32(3), _I32(1)])  # for reading, high locality, data cache
         return context.get_dummy_value()
 
     return signature, generate
@@ -205,14 +204,14 @@ def prefetch(_context: Any, array: Any, place: Any, count: Any) -> Any:  # noqa:
 
 @inlined
 def dots(V: Floats, column: Integers, start: int, stop: int, q: Floats, out: Floats) -> None:
-    """out[n] = ⟨V[column[start + n]], q⟩ for every n below stop − start."""
-    if _CHECKED:  # the rows are read without asking for bounds: ask here, where bounds are asked for at all
+    """Write out[n] = ⟨V[column[start + n]], q⟩ for every n below stop − start."""
+    if _CHECKED:  # the intrinsic reads rows unchecked, so check bounds here when Numba's checks are on
         for n in range(start, stop):
             out[n - start] = V[column[n]].sum()
     whole = stop - (stop - start) % LANES
     for n in range(start, whole, LANES):
         _eight_dots(V, column, n, q, out, n - start)
-    if whole < stop:  # the last few, eight all the same: a row's sum must not depend on where it stands
+    if whole < stop:  # the rest is padded to eight, so that a row's sum does not depend on its place
         last, room = np.empty(LANES, np.int32), np.empty(LANES, np.float32)
         for lane in range(LANES):
             last[lane] = column[min(whole + lane, stop - 1)]

@@ -1,1 +1,1 @@
-"""Arrays, texts, files and compilation, which know nothing of recommending."""
+"""Arrays, texts, files and compilation, independent of recommending."""

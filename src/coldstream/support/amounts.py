@@ -1,4 +1,4 @@
-"""Lengths of time and sizes as people write them: `90d`, `20 GiB`."""
+"""Parsing of durations and sizes such as `90d` and `20 GiB`."""
 
 import re
 
@@ -10,7 +10,7 @@ SIZE = "a size such as 20 GiB or 500 MB"
 
 
 def seconds_of(text: object) -> float | None:
-    """The seconds that a length of time has; None where it is none.
+    """Return the seconds of a duration, or None if the text is not a positive one.
 
     >>> seconds_of("90d"), seconds_of("1.5 h"), seconds_of("0d"), seconds_of("soon")
     (7776000.0, 5400.0, None, None)
@@ -19,7 +19,7 @@ def seconds_of(text: object) -> float | None:
 
 
 def bytes_of(text: object) -> int | None:
-    """The bytes of a size; None where it is none.
+    """Return the bytes of a size, or None if the text is not a positive one.
 
     >>> bytes_of("20 GiB"), bytes_of("1.5GB"), bytes_of("20")
     (21474836480, 1500000000, None)
@@ -29,7 +29,7 @@ def bytes_of(text: object) -> int | None:
 
 
 def in_mebibytes(count: int) -> str:
-    """A size that so many bytes fit into.
+    """Format a number of bytes in MiB, rounded up.
 
     >>> in_mebibytes(2**20), in_mebibytes(2**20 + 1)
     ('1 MiB', '2 MiB')

@@ -1,4 +1,4 @@
-"""Arrays that grow by doubling, their types, and values of other origin made plain."""
+"""Growing arrays, their types, and conversion of values to plain Python."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
@@ -24,19 +24,19 @@ _STRINGS = frozenset({str})
 
 
 def plain(raw: Any) -> Any:
-    """A value as JSON can hold it: NumPy's scalars as Python's, sets and tuples as lists."""
+    """Convert a value to what JSON can hold: NumPy scalars to Python's, sets and tuples to lists."""
     if type(raw) in _PLAIN:
         return raw
     if isinstance(raw, np.generic):
         return raw.item()
     if isinstance(raw, set | frozenset):
-        # A set has no order of its own, and the order of features is the order of sums.
+        # Sets are sorted because they have no defined order, and the order of features determines the order of sums.
         return sorted(map(plain, raw), key=repr)
     return list(map(plain, raw)) if isinstance(raw, list | tuple) else raw
 
 
 def frozen(raw: Any) -> Any:
-    """The same value with tuples for lists: nobody who is shown it can change it."""
+    """Convert a value to what JSON can hold, with immutable tuples instead of lists."""
     if type(raw) in _PLAIN:
         return raw
     if type(raw) is list and _STRINGS.issuperset(map(type, raw)):
@@ -45,7 +45,7 @@ def frozen(raw: Any) -> Any:
 
 
 def frozen_values(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """The same of all values of a mapping."""
+    """Apply `frozen` to all values of a mapping."""
     return {name: value if type(value) in _PLAIN else frozen(value) for name, value in raw.items()}
 
 
@@ -54,68 +54,69 @@ def _with_tuples(value: Any) -> Any:
 
 
 def saved_count(name: str, raw: Any) -> int:
-    """The same number, if it is a whole one that can still be counted up."""
+    """Return a saved number if it is a valid count, an integer in [0, 2⁶²); else raise `ValueError`."""
     if not isinstance(raw, int) or isinstance(raw, bool) or not 0 <= raw < 2**62:
         raise ValueError(f"{name} is no count")
     return raw
 
 
 def checked_columns(name: str, array: NDArray[Any], lowest: int, end: int) -> Integers:
-    """The same array, if it is int32 and all of it is in [lowest, end): kernels trust what they index with."""
+    """Return an array if it is int32 and within [lowest, end), else raise `ValueError`: kernels do not check indices."""
     if array.dtype != np.int32 or array.ndim != 1 or ((array < lowest) | (array >= end)).any():
         raise ValueError(f"{name} does not hold numbers from {lowest} to {end - 1}")
     return array
 
 
 Copies: TypeAlias = dict[str, NDArray[Any]]
-"""Arrays by name, copied to be written back."""
+"""Copied arrays by name, for `write_back`."""
 
 
 def copies(group: Any, names: Iterable[str], rows: int | None = None) -> Copies:
-    """Copies of arrays that are attributes of a group, of their first rows only where that is said."""
+    """Return copies of the named arrays of an object, optionally of their first rows only."""
     return {name: getattr(group, name)[:rows].copy() for name in names}
 
 
 def write_back(group: Any, saved: Copies) -> None:
-    """Write copies over the arrays they were made of, which may have grown since."""
+    """Restore arrays from their copies; arrays may have grown since."""
     for name, own in saved.items():
         getattr(group, name)[: len(own)] = own
 
 
 def grown(array: NDArray[Any], rows: int, fill: float = 0) -> NDArray[Any]:
-    """The same array where it has room for `rows`, else a copy of at least twice the capacity filled up with `fill`."""
+    """Return the array if it has room for `rows`, else a copy of at least twice the capacity, filled up with `fill`."""
     capacity = len(array)
     if rows <= capacity:
         return array
     shape = (_doubled(capacity, rows), *array.shape[1:])
-    # Pages of a fresh zeroed block cost no memory until they are written.
+    # Pages of a fresh zeroed block use no memory until they are written.
     larger = np.zeros(shape, array.dtype) if fill == 0 else np.full(shape, fill, array.dtype)
     larger[:capacity] = array
     return larger
 
 
 def grown_up_to(most: int, array: NDArray[Any], rows: int) -> NDArray[Any]:
-    """The same of zeros, where there will be `most` rows at most: it is copied while it is small, and then has room for all.
+    """Return the array if it has room for `rows`, else a larger copy, filled up with zeros.
 
-    Room that is not used costs addresses, and no memory. Where those are limited or not to be had, it grows as others do:
-    who takes the last of them leaves none to libraries that are loaded later, some of which ask for ever.
+    A small array grows by doubling, and then to `most` rows at once, so that it is not copied again while it is large.
+    Unused rows take address space and no memory. If addresses are limited or this fails, the array goes on doubling, because
+    taking the last addresses would leave none for libraries that are loaded later.
     """
     larger = _doubled(len(array), rows)
     if rows <= len(array) or not FEW_ROWS < larger < most or addresses_are_limited():
         return grown(array, rows)
     try:
         return grown(array, most)
-    except (MemoryError, OverflowError, ValueError):  # the last two where no address is so long
+    except (MemoryError, OverflowError, ValueError):  # NumPy raises the last two if the size exceeds any address
         return grown(array, rows)
 
 
 def addresses_are_limited() -> bool:
-    """Whether this process may have so many addresses only (`ulimit -v`)."""
+    """Return whether the address space of this process is limited (`ulimit -v`)."""
     return resource is not None and resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
 
 
 FEW_ROWS = 4096
-"""Rows that are copied before anybody notices."""
+"""Maximum number of rows of an array that is cheap to copy."""
 
 
 def _doubled(capacity: int, rows: int) -> int:

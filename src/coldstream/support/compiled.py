@@ -1,4 +1,4 @@
-"""How kernels are compiled: once, cached on disk, without the interpreter lock."""
+"""Compilation of kernels with Numba: cached on disk, without the interpreter lock."""
 
 import hashlib
 import os
@@ -18,7 +18,7 @@ _said = False
 
 
 def cached(compile_: Callable[..., Any]) -> Any:
-    """What `compile_(cache=…)` makes, with the best cache there is."""
+    """Return `compile_(cache=…)`, with the best cache available. Warn once if it is not the default one."""
     try:
         return compile_(cache=True)
     except RuntimeError as error:
@@ -34,7 +34,7 @@ def cached(compile_: Callable[..., Any]) -> Any:
 
 
 def _own_folder() -> Path | None:
-    """A folder among the temporary files that nobody else can write to; None where there is none."""
+    """Return a folder for temporary files that only this user can access, or None if there is none."""
     try:
         folder = Path(tempfile.gettempdir()) / f"coldstream-machine-code-{os.getuid()}"
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -42,14 +42,14 @@ def _own_folder() -> Path | None:
         own = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
         if own:
             tempfile.TemporaryFile(dir=folder).close()
-    except (AttributeError, OSError):  # a system without users, or without a place for temporary files
+    except (AttributeError, OSError):  # no user ids, or no place for temporary files
         return None
     return folder if own else None
 
 
 @contextmanager
 def _kept_in(folder: Path) -> Iterator[None]:
-    """Only for what is compiled meanwhile: other users of Numba in this process have settings of their own."""
+    """Set Numba's cache folder for the block only, because other users of Numba have their own settings."""
     config: Any = numba.config
     before, config.CACHE_DIR = config.CACHE_DIR, str(folder)
     try:
@@ -59,7 +59,7 @@ def _kept_in(folder: Path) -> Iterator[None]:
 
 
 def _say(message: str) -> None:
-    """Once, for all the kernels there are."""
+    """Warn once, for all kernels."""
     global _said
     if not _said:
         _said = True
@@ -70,30 +70,31 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 _FAST = {"reassoc", "contract", "nsz"}
 _EXACT = False
-# Both are always said: where nothing is, a function takes on what the first caller has that makes it compile, and keeps it
+# Each kernel states one of the two. Without, Numba gives an inlined function the flags of its first caller, for all callers;
+# the sums of learning would then depend on whether a request preceded the first event.
 # for all others. What learning adds up would then depend on whether a request came before the first event.
 
 
 def kernel(function: Function) -> Function:
-    """Compile with IEEE arithmetic in the order written: what learns gives the same bits wherever it runs."""
+    """Compile a kernel with IEEE arithmetic in the order written, so that learning gives the same bits on every machine."""
     return cast(Function, _compiled(function, _EXACT))
 
 
 def scan_kernel(function: Function) -> Function:
-    """Compile with reordered sums: what only reads may trade the last bit for vector instructions."""
+    """Compile a kernel with reordered sums: code that only reads may trade the last bit for vector instructions."""
     return cast(Function, _compiled(function, _FAST))
 
 
 def inlined(function: Function) -> Function:
-    """A part of a kernel. Inlined, because a call that hands over a hundred array fields costs more than the loop."""
+    """Compile a part of a kernel. Inlined, because passing a hundred array fields costs more than the loop."""
     return cast(Function, numba.njit(nogil=True, error_model="numpy", forceinline=True, fastmath=_EXACT)(function))
 
 
 def unchecked_entry(function: Function) -> Function:
-    """The same kernel for hot callers in Python that always pass the same types.
+    """Return a kernel wrapped for hot callers in Python that always pass the same types.
 
-    Finding out the types of nested tuples of arrays takes longer than most kernels run. This asks once, at the first call,
-    and jumps to the machine code from then on; what it is handed must be our own arrays, never a caller's.
+    Inferring the types of nested tuples of arrays takes longer than most kernels run. The wrapper does so at the first call,
+    and then jumps to the machine code. So its arguments must be arrays of this package, never a user's.
     """
     entry: Any = None
 
@@ -115,9 +116,9 @@ def _compiled(function: Function, fastmath: object) -> Any:
 
 
 def _stamped(compiled: Any) -> Any:
-    """The same function, whose cached code counts as stale when any source that kernels are made of has changed.
+    """Return the function, with cached code that becomes stale when any source of kernels changes.
 
-    Numba asks only whether the function's own file has changed, and would go on using old code of an inlined callee.
+    Numba alone compares the function's own file, and would keep using old code of an inlined callee.
     """
     cache_file = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
     if cache_file is not None:

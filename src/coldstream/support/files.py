@@ -1,4 +1,4 @@
-"""Files that are whole or not there."""
+"""Atomic file writes: a file is complete or not there."""
 
 import os
 import stat
@@ -12,7 +12,7 @@ from coldstream.errors import InvalidInput
 
 @contextmanager
 def atomic(path: str | Path) -> Iterator[Path]:
-    """A path to write to, whose file takes the place of the real one when the block ends well, and else disappears."""
+    """Yield a temporary path that replaces `path` atomically when the block ends, and is removed if it raises."""
     place = _place(path)
     temporary = place.with_name(f".{place.name}.{os.getpid()}.writing")
     try:
@@ -26,9 +26,9 @@ def atomic(path: str | Path) -> Iterator[Path]:
 
 @contextmanager
 def private(path: str | Path) -> Iterator[Path]:
-    """Like `atomic`, for persons' data: only the owner may read the file (mode 0600), also while it is written."""
+    """Like `atomic`, for personal data: only the owner may read the file (mode 0600), also while it is written."""
     with atomic(path) as temporary:
-        temporary.unlink(missing_ok=True)  # a killed process that had this number may have left one
+        temporary.unlink(missing_ok=True)  # a killed process with the same id may have left one
         os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         yield temporary
 
@@ -40,7 +40,10 @@ def write_text(path: str | Path, text: str) -> None:
 
 
 def private_folder(name: str) -> Path:
-    """A folder for temporary files that is this user's alone, and the same at every start: what was left there is found."""
+    """Return a folder for temporary files that only this user can access, and that is the same at every start.
+
+    Raise `InvalidInput` if another user owns the folder or has access.
+    """
     folder = Path(tempfile.gettempdir()) / f"{name}-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     found = folder.lstat()
@@ -50,24 +53,27 @@ def private_folder(name: str) -> Path:
 
 
 def check_writable(path: str | Path) -> None:
-    """Refuse a path now that could not be written to after hours of work."""
+    """Raise `InvalidInput` if the path's folder is not writable, before hours of work whose result could not be saved."""
     folder = _place(path).parent
     if not os.access(folder, os.W_OK | os.X_OK):
         raise InvalidInput(f"path {str(path)!r}: the folder {str(folder)!r} cannot be written to; choose another")
 
 
 def _place(path: str | Path) -> Path:
-    """The place itself where the path is a link, so that the link stays one."""
+    """Return the path to write to, with links resolved, so that a link stays one.
+
+    Raise `InvalidInput` if it is no possible file.
+    """
     place = Path(path).resolve()
     if not place.parent.is_dir():
         raise InvalidInput(f"path {str(path)!r}: there is no folder {str(place.parent)!r}; make it first")
-    if place.exists() and not place.is_file():  # replacing a device or a pipe would take it away from everybody
+    if place.exists() and not place.is_file():  # replacing a device or a pipe would remove it for all processes
         raise InvalidInput(f"path {str(path)!r} is not a file; give the path of a file to write")
     return place
 
 
 def sync(path: Path) -> None:
-    """Make durable what a file holds, or which files a folder has."""
+    """Flush a file's content, or a folder's entries, to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

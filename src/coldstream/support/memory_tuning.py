@@ -28,25 +28,25 @@ from typing import Any, Protocol
 from numpy.typing import NDArray
 
 ENABLED = os.environ.get("COLDSTREAM_MEMORY_TUNING") != "0"
-"""Whether anything here is done."""
+"""Whether memory tuning is on; the environment variable COLDSTREAM_MEMORY_TUNING=0 turns it off."""
 
 HUGE = 2**21
-"""Bytes of a huge page."""
+"""Size of a huge page in bytes."""
 
 WORTHWHILE = 128 * 2**20
-"""Bytes in small pages from which on a fork takes milliseconds."""
+"""Minimum memory in small pages, in bytes, at which a fork takes milliseconds and collapsing is worthwhile."""
 
 LARGE = 4 * 2**20
-"""Bytes of a mapping that is looked at. Of the stack of a thread too little is used to be collapsed."""
+"""Minimum size of a mapping to collapse, in bytes. Less of a thread's stack is in use."""
 
 REST = 0.005
-"""Seconds between two huge pages while requests are served: to collapse one takes about two milliseconds."""
+"""Pause between two huge pages while requests are served, in seconds. Collapsing one takes about two milliseconds."""
 
 LONGEST_BESIDE = 60.0
-"""Seconds that it may take beside requests; at this pace that is 16 GB."""
+"""Maximum duration of collapsing while requests are served, in seconds; at this pace it covers 16 GB."""
 
 ROWS = 16_384
-"""Rows that have memory beforehand, at least; twice as many at most."""
+"""Minimum number of rows that are populated ahead; the maximum is twice as many."""
 
 _MADV_POPULATE_WRITE, _MADV_COLLAPSE = 23, 25
 _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
@@ -74,9 +74,9 @@ def collection_paused() -> Iterator[None]:
 
 
 def freeze_objects() -> None:
-    """Exempt the objects that exist now from garbage collection, and make collections rare and short from here on.
+    """Exempt all present objects from garbage collection, and make collections rare and short from now on.
 
-    New objects are looked at twice, in portions that take less than a millisecond; those that stay, hardly ever.
+    New objects are examined twice, in portions that take less than a millisecond; those that survive, hardly ever.
     """
     if ENABLED:
         gc.collect()
@@ -92,9 +92,9 @@ def _at_once() -> bool:
 
 
 def collapse(longest: float, is_over: Callable[[], bool] = _at_once) -> int:
-    """Ask for huge pages wherever much lies in small ones, for so many seconds at most; how many there are there now.
+    """Collapse small pages into huge ones for at most `longest` seconds; return how many pages are huge now.
 
-    `is_over` is asked before each, and may take the time that others need.
+    `is_over` is called before each page; it may wait, to give other work time, and returns true to stop.
     """
     if not ENABLED or _libc is None or small_bytes() < WORTHWHILE:
         return 0
@@ -103,39 +103,39 @@ def collapse(longest: float, is_over: Callable[[], bool] = _at_once) -> int:
         for address in range(-(-first // HUGE) * HUGE, last - HUGE + 1, HUGE):
             if monotonic() > until or is_over():
                 return made
-            # A range that is whole already is left alone, and so is one that cannot be collapsed.
+            # Ranges that are huge pages already, or that cannot be collapsed, stay as they are.
             made += _libc.madvise(ctypes.c_void_p(address), ctypes.c_size_t(HUGE), _MADV_COLLAPSE) == 0
     return made
 
 
 class Collapsing:
-    """Collapses memory into huge pages in a thread beside the event loop, and gives up when it is told to."""
+    """Collapses memory into huge pages in a thread beside the event loop, until it is told to stop."""
 
     def __init__(self) -> None:
         self._over = Event()
         self._task: asyncio.Task[int] | None = None
 
     def begin(self) -> None:
-        """Begin, unless it goes on already."""
+        """Start collapsing, unless it is under way or was ended."""
         if not self._over.is_set() and (self._task is None or self._task.done()):
             self._task = asyncio.create_task(asyncio.to_thread(collapse, LONGEST_BESIDE, lambda: self._over.wait(REST)))
 
     async def end(self) -> None:
-        """Give up for good."""
+        """Stop collapsing for good."""
         self._over.set()
         if self._task is not None:
             await self._task
 
 
 def small_bytes() -> int:
-    """Bytes of this process that lie in small pages, as far as one can tell."""
+    """Return the bytes of this process in small pages, 0 if the system does not tell."""
     rollup = Path("/proc/self/smaps_rollup")
     found = dict(_figures(rollup.read_text().splitlines())) if rollup.exists() else {}
     return found.get("Anonymous", 0) - found.get("AnonHugePages", 0)
 
 
 def _scattered() -> Iterator[tuple[int, int]]:
-    """Large mappings of which much lies in small pages."""
+    """Yield large mappings with at least a huge page's size in small pages."""
     span, held = (0, 0), {"Anonymous": 0}
     for text in Path("/proc/self/smaps").read_text().splitlines():
         if mapping := _MAPPING.match(text):
@@ -154,22 +154,22 @@ def _figures(lines: list[str]) -> Iterator[tuple[str, int]]:
             yield figure[1], 1024 * int(figure[2])
 
 
-# Memory for rows to come
+# Memory for future rows
 
 
 class ReservedRows(Protocol):
-    """Rows of parameters, some of which are in use and some of which are only reserved."""
+    """Rows of parameters, of which some are in use and others only reserved."""
 
     @property
     def rows(self) -> int:
-        """How many rows are in use."""
+        """Number of rows in use."""
 
     def rows_to_come(self, first: int, last: int) -> list[NDArray[Any]]:
-        """The memory of some rows, as far as it is reserved."""
+        """Return the memory of the rows from `first` to `last`, as far as it is reserved."""
 
 
 class RoomAhead:
-    """Populates the memory of rows before they are written. `reserved` returns the rows as they are now."""
+    """Populates the memory of rows before they are written. `reserved` returns the present rows."""
 
     def __init__(self, reserved: Callable[[], ReservedRows]) -> None:
         self._reserved = reserved
@@ -177,7 +177,7 @@ class RoomAhead:
         self._task: asyncio.Task[None] | None = None
 
     def see_to_it(self) -> None:
-        """Populate more where little is left, in a thread."""
+        """Start populating more rows in a thread if few are left."""
         reserved = self._reserved()
         rows = reserved.rows
         is_busy = self._task is not None and not self._task.done()
@@ -185,14 +185,14 @@ class RoomAhead:
             return
         first = max(rows, self._until)
         pieces = reserved.rows_to_come(first, rows + 2 * ROWS)
-        room = min(map(len, pieces))  # less than what was asked for where arrays have yet to grow
+        room = min(map(len, pieces))  # less than asked for if arrays have yet to grow
         if room:
             self._until = first + room
             self._task = asyncio.create_task(asyncio.to_thread(populate, pieces))
 
 
 def populate(pieces: Iterable[NDArray[Any]]) -> None:
-    """Have memory behind every page of some pieces of arrays. Their contents stay as they are."""
+    """Populate every page of some arrays with memory. Their contents stay as they are."""
     for own in pieces:
         if _libc is not None and own.nbytes:
             first = own.ctypes.data // mmap.PAGESIZE * mmap.PAGESIZE

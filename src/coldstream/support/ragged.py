@@ -1,4 +1,4 @@
-"""Ragged arrays: texts and blobs of unequal length, one behind the other in one array, with their lengths in another."""
+"""Ragged arrays: concatenated texts or blobs in one array, with their lengths in another."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -16,17 +16,17 @@ Slices = TypeVar("Slices", bytes, str)
 Part = TypeVar("Part")
 
 PIECE = 10_000
-"""Documents that are decoded in one go: enough to share the price of a call, few enough to be held at once."""
+"""Number of JSON documents decoded per call: enough to amortize the call, few enough to be held at once."""
 
 
 def joined(parts: Sequence[bytes | None]) -> tuple[Flags, Integers]:
-    """Blobs as one array and their lengths; −1 is the length of what is not there."""
+    """Concatenate blobs; return the bytes and the lengths, with −1 for None."""
     content = np.frombuffer(b"".join([part for part in parts if part]), np.uint8)
     return content, np.array([-1 if part is None else len(part) for part in parts], np.int32)
 
 
 def bounds(content: NDArray[Any], length: NDArray[Any]) -> tuple[Longs, Longs]:
-    """Where each part begins and ends, if the lengths add up."""
+    """Return where each part begins and ends. Raise `ValueError` if types are wrong or the lengths do not add up."""
     if content.dtype != np.uint8 or length.dtype != np.int32 or content.ndim != 1 or length.ndim != 1:
         raise ValueError("a ragged array is not made of bytes and lengths")
     sizes = np.maximum(length, 0).astype(np.int64)
@@ -37,12 +37,12 @@ def bounds(content: NDArray[Any], length: NDArray[Any]) -> tuple[Longs, Longs]:
 
 
 def parted(content: NDArray[Any], length: NDArray[Any]) -> list[bytes | None]:
-    """The inverse of `joined`."""
+    """Split what `joined` returned into blobs, with None for gaps."""
     return _with_gaps(_parts(content.tobytes(), content, length), length)
 
 
 def taken(content: NDArray[Any], length: NDArray[Any], at: Integers) -> tuple[Flags, Integers]:
-    """Some of the parts, joined again; the others are not looked at."""
+    """Return the ragged array of some parts, selected by number, without splitting the others."""
     starts, ends = bounds(content, length)
     whole: Flags = np.concatenate(
         [content[:0], *map(content.__getitem__, map(slice, starts[at].tolist(), ends[at].tolist()))]
@@ -51,46 +51,46 @@ def taken(content: NDArray[Any], length: NDArray[Any], at: Integers) -> tuple[Fl
 
 
 def blobs(content: NDArray[Any], length: NDArray[Any]) -> list[bytes]:
-    """The same where none may be missing."""
+    """Split what `joined` returned into blobs. Raise `ValueError` if there are gaps."""
     _refuse_gaps(length)
     return _parts(content.tobytes(), content, length)
 
 
 def joined_texts(texts: Iterable[str | None]) -> tuple[Flags, Integers]:
-    """Texts as one array of UTF-8 and their lengths."""
+    """Encode texts as UTF-8 and concatenate them; return the bytes and the lengths, with −1 for None."""
     own = list(texts)
     whole = "".join([text for text in own if text])
-    if whole.isascii():  # a character is a byte, so that one text can be encoded instead of many
+    if whole.isascii():  # In ASCII a character is a byte, so one encoding call serves all texts.
         lengths = np.array([-1 if text is None else len(text) for text in own], np.int32)
         return np.frombuffer(whole.encode("ascii"), np.uint8), lengths
     return joined([None if text is None else text.encode() for text in own])
 
 
 def parted_texts(content: NDArray[Any], length: NDArray[Any]) -> list[str | None]:
-    """The inverse of `joined_texts`."""
+    """Split what `joined_texts` returned into texts, with None for gaps."""
     return _with_gaps(_texts(content, length), length)
 
 
 def texts(content: NDArray[Any], length: NDArray[Any]) -> list[str]:
-    """The same where none may be missing."""
+    """Split what `joined_texts` returned into texts. Raise `ValueError` if there are gaps."""
     _refuse_gaps(length)
     return _texts(content, length)
 
 
 def joined_documents(documents: Iterable[Any]) -> tuple[Flags, Integers]:
-    """JSON documents as one array of UTF-8 and their lengths."""
+    """Encode JSON documents and concatenate them; return the bytes and the lengths."""
     return joined([packed_document(document) for document in documents])
 
 
 def documents(content: NDArray[Any], length: NDArray[Any]) -> list[Any]:
-    """The inverse of `joined_documents`."""
+    """Decode what `joined_documents` returned."""
     return decoded(blobs(content, length))
 
 
 def decoded(parts: Sequence[bytes]) -> list[Any]:
-    """Many JSON documents, each of which was packed by itself."""
+    """Decode many JSON documents, each of which was encoded by itself, with few calls of the parser."""
     found: list[Any] = []
-    between = token_hex(8)  # which no part can hold: one document in two parts, or two in one, would move it
+    between = token_hex(8)  # random, so no part has it; a document across parts would move it
     comma = f',"{between}",'.encode()
     for first in range(0, len(parts), PIECE):
         piece = parts[first : first + PIECE]
@@ -102,7 +102,7 @@ def decoded(parts: Sequence[bytes]) -> list[Any]:
 
 
 def document_of(content: bytes) -> Any:
-    """What JSON says, if it is what `packed_document` could have written: no NaN, and no half of a character."""
+    """Decode a JSON document. Raise `ValueError` for what `packed_document` cannot write: NaN, and lone surrogates."""
     document = json.loads(content, parse_constant=_no_number)
     if b"\\u" in content:
         packed_document(document)
@@ -114,19 +114,19 @@ def _no_number(name: str) -> None:
 
 
 def packed_document(document: Any) -> bytes:
-    """One JSON document, in UTF-8."""
+    """Encode a JSON document in UTF-8."""
     return _encode(document).encode()
 
 
 def _parts(whole: Slices, content: NDArray[Any], length: NDArray[Any]) -> list[Slices]:
-    """The parts of a whole; one that is not there is empty."""
+    """Split a whole into parts; gaps become empty parts."""
     starts, ends = bounds(content, length)
     return [whole[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
 
 
 def _texts(content: NDArray[Any], length: NDArray[Any]) -> list[str]:
     whole = content.tobytes()
-    if whole.isascii():  # a character is a byte, so that one text can be cut instead of many bytes decoded
+    if whole.isascii():  # In ASCII a character is a byte, so one decoding call serves all texts.
         return _parts(whole.decode("ascii"), content, length)
     return [part.decode() for part in _parts(whole, content, length)]
 

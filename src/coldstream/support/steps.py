@@ -1,15 +1,15 @@
-"""Work in steps, so that an event loop can do something else between two of them."""
+"""Work in steps, between which an event loop can do other work."""
 
 from collections.abc import Generator
 from typing import TypeAlias, TypeVar
 
 Answer = TypeVar("Answer")
 Steps: TypeAlias = Generator[None, None, Answer]
-"""Work that yields after each step, and returns its answer."""
+"""Work that yields after each step, and returns its result."""
 
 
 def finished(steps: Steps[Answer]) -> Answer:
-    """Do all steps at once, and return the answer."""
+    """Run all steps at once, and return the result."""
     while True:
         try:
             next(steps)
