@@ -34,7 +34,7 @@ A process that was suspended itself cannot tell whether the writer was silent fo
 
 
 class Watch:
-    """A failure detector: declares the writer gone after `patience` seconds without a heartbeat, or when its lock is free."""
+    """A failure detector: declares the writer gone after `patience` seconds without a heartbeat, or if its lock is free."""
 
     def __init__(self, patience: float) -> None:
         self._patience = patience
