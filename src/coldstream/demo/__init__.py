@@ -1,1 +1,1 @@
-"""A service to watch: scenarios that never end, and an audience that acts them out over HTTP."""
+"""The demo: simulated scenarios, and a client that plays them against a running service over HTTP."""

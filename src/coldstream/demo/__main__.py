@@ -1,4 +1,4 @@
-"""The audience as a process: `python -m coldstream.demo HOST PORT SCENARIO SPEED`."""
+"""The process that plays a scenario against a service: `python -m coldstream.demo HOST PORT SCENARIO SPEED`."""
 
 import sys
 
@@ -8,7 +8,7 @@ from coldstream.errors import ColdstreamError
 
 
 def main(host: str, port: str, name: str, speed: str) -> None:
-    """Run a scenario until somebody stops it."""
+    """Play the scenario `name` against a service until it ends or is interrupted; `speed` is in choices per second."""
     try:
         with patient_client(host, int(port)) as client:
             Audience(client, name, float(speed)).run(SCENARIOS[name].events())

@@ -1,4 +1,4 @@
-"""The audience: acts a scenario out over HTTP, from wherever the service has come to."""
+"""The audience: a client that plays a scenario against a service over HTTP, from the first event that the service lacks."""
 
 import time
 from collections.abc import Iterator
@@ -7,32 +7,36 @@ from coldstream.client import Client, NewEvent, NewItem, NewUser, Retries
 from coldstream.demo.scenario_events import Choice, ItemCame, ItemWent, ScenarioEvent, UserCame
 
 MOST_PUT = 500
-"""Items or users in one call."""
+"""The largest number of items or users sent in one call."""
 
 PATIENCE = 300.0
-"""Seconds that a service may take to get ready: the first start compiles."""
+"""Seconds that a service may take to get ready, since its first start compiles."""
 PAUSE = 0.2
-"""Seconds between two attempts."""
+"""Seconds between two attempts to reach the service."""
 
 Record = NewEvent | NewItem | NewUser
+"""A record that is sent to the service in batches of one kind."""
 
 
 def patient_client(host: str, port: int) -> Client:
-    """Make a client that waits for a service on this machine to start, or to start again."""
+    """Make a client that retries for `PATIENCE` seconds while the service starts or restarts."""
     retries = Retries(most=round(PATIENCE / PAUSE), first=PAUSE, longest=PAUSE, jitter=lambda: 1.0)
     return Client(f"http://{host}:{port}", timeout=60.0, retries=retries)
 
 
 class Audience:
-    """Sends the events of a scenario, so many choices per second, or as fast as they are learned."""
+    """A sender of a scenario's events at `speed` choices per second, or as fast as the service learns if `speed` is 0."""
 
     def __init__(self, client: Client, name: str, speed: float) -> None:
         self._client, self._name, self._speed = client, name, speed
         self._most_choices = 100 if not speed else max(1, round(speed / 50))
-        self._records = list[Record]()  # of one kind, to be sent in one call
+        self._records = list[Record]()  # all of one kind, to be sent in one call
 
     def run(self, events: Iterator[ScenarioEvent], most: int | None = None) -> int:
-        """Go on from where the service has come to, until so many choices were made; how many there are."""
+        """Send the events that the service does not have yet, and return the number of choices so far.
+
+        It ends with the scenario, or once the scenario has made `most` choices.
+        """
         self._client.ready()
         done = self._client.evaluation().events
         number, start = 0, time.monotonic()
@@ -65,7 +69,7 @@ class Audience:
 
     def _choose(self, choice: Choice, number: int) -> None:
         user, context, moment = choice.user, dict(choice.context), choice.time
-        if self._speed:  # people look before they choose; what they are shown has no influence here
+        if self._speed:  # gives the service realistic load; the list has no influence on the choice
             self._client.recommend(user, context=context, time=moment)
         name = f"{self._name}-{number}"
         event = NewEvent(user, choice.item, time=moment, context=context, event_id=name, kind=choice.kind)

@@ -1,19 +1,18 @@
-"""A shop where nobody and nothing stays: persistent cold start on both sides.
+"""A simulated shop where visitors and items come and go: persistent cold start on both sides.
 
-The rules, all of them:
+The complete rules:
 
-- Twelve styles. A visitor likes one of them best and one second best; which, depends partly on the visitor's age group, and
-  that is all that is ever told. Three quarters of the visitors follow their group's two styles, the others have two of their
-  own.
-- A visitor stays for ten choices on average (geometric) and never comes back. Sixty visitors are there at a time.
-- An item has a style, a price from 1 to 10, and a quality that nobody is told. It stays for 900 choices on average
-  (exponential), and another takes its place: there are always 150.
-- A choice is made among twenty items at random, with a probability proportional to exp(utility). Utility is 3 for the
-  favourite style, 1.5 for the second, on a phone less .15 times the price, plus the quality (normal, deviation .7), plus 1
-  that fades with the item's age (half gone after 100 choices).
-- Nobody chooses an item twice. Half of the choices are made on a phone.
+- There are twelve styles. A visitor likes one of them best and one second best. Three quarters of the visitors like the two
+  styles of their age group, the others two random ones. The age group is the only attribute of a visitor.
+- A visitor stays for ten choices on average (geometric) and never comes back. Sixty visitors are present at any time.
+- An item has a style, a price from 1 to 10, and a hidden quality. It stays for 900 choices on average (exponential) and is
+  then replaced, so that there are always 150 items.
+- A visitor chooses among twenty random items, with a probability proportional to exp(utility). The utility is 3 for the
+  favourite style, 1.5 for the second; on a phone, .15 times the price is subtracted. The quality (normal, deviation .7) is
+  added, and a novelty bonus that begins at 1 and halves every 100 choices of the item's age.
+- A visitor never chooses an item twice. Half of the choices are made on a phone.
 
-What is recommended has no influence on what is chosen.
+Recommendations have no influence on the choices.
 """
 
 from collections.abc import Iterator
@@ -48,7 +47,7 @@ class _Visitor:
 
 
 def churn(seed: int) -> Iterator[ScenarioEvent]:
-    """The shop from its first day on, without an end."""
+    """Yield the events of the simulated shop from its beginning, without end."""
     rng = np.random.default_rng(seed)
     items = [_Item(rng, n, 0) for n in range(ITEMS)]
     visitors = [_Visitor(rng, n) for n in range(VISITORS)]

@@ -1,11 +1,11 @@
-"""The events of a scenario: what happens in it, one thing after the other."""
+"""The kinds of event that a scenario yields, in order."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 
 class ItemCame(NamedTuple):
-    """An item enters the catalogue, or is hidden or shown again."""
+    """An item that enters the catalogue, or is hidden or shown again."""
 
     item: str
     attributes: Mapping[str, Any]
@@ -13,26 +13,27 @@ class ItemCame(NamedTuple):
 
 
 class ItemWent(NamedTuple):
-    """An item leaves the catalogue."""
+    """An item that leaves the catalogue."""
 
     item: str
 
 
 class UserCame(NamedTuple):
-    """A user registers."""
+    """A user who registers with attributes."""
 
     user: str
     attributes: Mapping[str, Any]
 
 
 class Choice(NamedTuple):
-    """A user chooses an item, or does something else with it."""
+    """A user's choice of an item, or another kind of interaction with it."""
 
     user: str
     item: str
     time: float | None
     context: Mapping[str, Any]
     kind: str | None = None
+    """The kind of feedback, such as a view or a purchase; None for a plain choice."""
 
 
 ScenarioEvent: TypeAlias = ItemCame | ItemWent | UserCame | Choice

@@ -1,4 +1,4 @@
-"""The scenarios by name: what happens, what is known of it, and how it is evaluated. Only movielens ends by itself."""
+"""The scenarios by name, each with its events, its schema and its evaluation settings. Only movielens ends by itself."""
 
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -18,17 +18,20 @@ if TYPE_CHECKING:
 
 
 class Scenario(NamedTuple):
-    """A world to watch."""
+    """A stream of events with the settings of a service that learns it."""
 
     about: str
+    """One line of description."""
     schema: Callable[[], Schema]
     top: int
+    """The length of the list for which the live evaluation computes recall."""
     window: int
+    """The window of the live evaluation in events."""
     events: Callable[[], Iterator[ScenarioEvent]]
 
 
 def _clicks() -> Iterator[ScenarioEvent]:
-    """The paper's stream again and again: in each of them ad 3 is favoured instead of ad 2 from the middle on."""
+    """Yield the paper's click stream again and again; in each round, ad 3 is favoured over ad 2 from the middle on."""
     for item, attributes in click_items().items():
         yield ItemCame(item, attributes)
     for seed in count():
@@ -55,7 +58,7 @@ def _shop_schema() -> Schema:
 
 
 def _movielens() -> Iterator[ScenarioEvent]:
-    """ML-100k's five-star ratings in order of time. All movies are there from the start, users come with their first."""
+    """Yield ML-100k's five-star ratings by time. All movies exist from the start; a user comes with the first rating."""
     stream = _recorded().stream
     for item in dict.fromkeys(event.item for event in stream.events):
         yield ItemCame(item, stream.items.get(item, {}))
@@ -72,7 +75,7 @@ def _movielens_schema() -> Schema:
 
 
 def _recorded() -> "Workload":
-    # What reads data sets comes with another extra than the service, and the other scenarios do without.
+    # Imported here because reading data sets needs the extra `evaluation`, which the other scenarios do not.
     try:
         from coldstream.evaluation.workload import Known, loaded
     except ModuleNotFoundError as error:

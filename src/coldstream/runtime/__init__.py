@@ -1,1 +1,1 @@
-"""Log first, learn second, answer third: the one writer, snapshots, recovery, and the check that all of it agrees."""
+"""The service's core: a write-ahead log, its single writer, followers, snapshots, recovery, erasure and verification."""

@@ -1,4 +1,4 @@
-"""Chains of snapshots: a full one, and increments that build on it, each on the one before."""
+"""Chains of snapshots: a full snapshot followed by increments, each of which builds on the one before."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -14,25 +14,34 @@ Made = TypeVar("Made")
 
 
 class Chain(NamedTuple):
-    """What the next increment can build on."""
+    """A full snapshot and its increments, on which the next increment can build."""
 
     full: Saved
     newest: Saved
+    """The last increment, or the full snapshot where there is none."""
     fingerprint: Fingerprint
+    """The fingerprint of the newest snapshot's state."""
     increments: int
     full_bytes: int
-    """Of the full one's file."""
+    """The size of the full snapshot's file."""
     increment_bytes: int
-    """Of the files of all increments since."""
+    """The total size of the increments' files."""
 
 
 def read_chain(store: View, saved: Saved) -> tuple[State, Chain]:
-    """The state that a snapshot stands for, whether it is a full one or an increment, and how it is made up."""
+    """Return the state that a full or incremental snapshot stands for, and the chain that it ends.
+
+    Raises `InvalidSnapshot` where a file of the chain is missing or damaged.
+    """
     return made_of_chain(store, saved, lambda state: state)
 
 
 def made_of_chain(store: View, saved: Saved, made_of: Callable[[State], Made]) -> tuple[Made, Chain]:
-    """The same with what is made of the state; meanwhile its fingerprint is found, so it has to be left as it is."""
+    """Read a snapshot, build an object from its state with `made_of`, and return the object and the chain.
+
+    A thread computes the fingerprint of the state meanwhile, so `made_of` must not change the state. Raises
+    `InvalidSnapshot` where a file of the chain is missing or damaged.
+    """
     increments, sizes, current = list[State](), list[int](), saved
     while True:
         with store.opened(current) as path:
@@ -56,7 +65,10 @@ def made_of_chain(store: View, saved: Saved, made_of: Callable[[State], Made]) -
 
 
 def _base(store: View, saved: Saved, increment: State) -> Saved:
-    """The snapshot before one that knows the line it builds on: by its line, because a restored store numbers them anew."""
+    """Return the snapshot on which an increment builds.
+
+    It is found by its log position, because a restored store numbers its snapshots anew.
+    """
     try:
         position = int(increment[0][BASE])
     except (KeyError, TypeError, ValueError) as error:

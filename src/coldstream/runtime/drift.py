@@ -1,26 +1,26 @@
-"""Noticing that taste has changed: the Page–Hinkley test on how far down the chosen items were ranked.
+"""Drift detection: the Page–Hinkley test on the percentile ranks of chosen items.
 
-Percentile ranks are compared with their mean so far. What they exceed it by, less a little that is allowed, is added up;
-when the sum has risen far above its lowest, ranks have been worse for a while than they used to be, and that is no accident.
+The test sums by how much each percentile rank exceeds the mean so far, less an allowed slack. When the sum has risen by more
+than a threshold above its minimum, ranks have become significantly worse, and the test raises an alarm.
 """
 
 from typing import Any
 
 ALLOWED, ALARM = 5.0, 500.0
-"""Percentile points by which a rank may exceed the mean, and how many of them in excess, added up, are an alarm."""
+"""The slack by which a rank may exceed the mean, and the rise of the sum that raises an alarm; both in percentile points."""
 
 ENOUGH = 300
-"""Ranks before the first alarm: in the beginning everything is new."""
+"""The number of ranks required before the first alarm, because ranks are unstable while everything is new."""
 
 
 class PageHinkley:
-    """The Page–Hinkley test of percentile ranks: says when they have become worse. After an alarm it begins anew."""
+    """The Page–Hinkley test of percentile ranks, which raises an alarm when they become worse and then resets itself."""
 
     def __init__(self) -> None:
         self._ranks, self._mean, self._sum, self._lowest = 0, 0.0, 0.0, 0.0
 
     def update(self, percentile: float) -> bool:
-        """One more rank; whether it raises the alarm."""
+        """Add a percentile rank, and return whether it raises an alarm."""
         self._ranks += 1
         self._mean += (percentile - self._mean) / self._ranks
         self._sum += percentile - self._mean - ALLOWED
@@ -31,12 +31,12 @@ class PageHinkley:
         return True
 
     def state(self) -> list[Any]:
-        """All it remembers."""
+        """Return the state of the test, for `from_state`."""
         return [self._ranks, self._mean, self._sum, self._lowest]
 
     @classmethod
     def from_state(cls, state: list[Any]) -> "PageHinkley":
-        """The inverse of `state`."""
+        """Restore a test from what `state` returned."""
         drift = cls()
         drift._ranks, drift._mean, drift._sum, drift._lowest = state
         return drift

@@ -1,4 +1,4 @@
-"""All that is learned as one digest, so that replicas can be compared without sending what they hold."""
+"""A digest of a recommender's whole state, which compares replicas without transferring the state."""
 
 import json
 from functools import partial
@@ -13,7 +13,10 @@ from coldstream.snapshots.increments import State
 
 
 def digest(state: State) -> str:
-    """The digest of a recommender's state: equal bits have equal digests. What is a service's own is left out."""
+    """Return the digest of a recommender's state as hexadecimal digits; identical states have equal digests.
+
+    The parts that belong to the service, stored under `OWN`, are left out.
+    """
     document, arrays = state
     own = {name: part for name, part in document.items() if name != OWN}
     found = blake2b(json.dumps(own, sort_keys=True).encode(), digest_size=16)
@@ -25,7 +28,10 @@ def digest(state: State) -> str:
 
 
 async def fingerprinted(learner: Learner) -> tuple[int, str]:
-    """The position of a learner and the digest of what it knows there. A fork makes it: nobody waits for more than that."""
+    """Return the log position of a learner and the digest of its state there.
+
+    It waits until parallel learners have merged. A forked process computes the digest, so only the fork blocks the loop.
+    """
     await learner.settled()
     position = learner.position
     answer = await Fork(partial(_digested, learner)).answer()

@@ -1,4 +1,4 @@
-"""What is known, as far as a log has brought it. A line means the same whether it is new or replayed."""
+"""The learner: the state that a log leads to, up to a position. A line has the same effect whether it is new or replayed."""
 
 import asyncio
 import logging
@@ -27,71 +27,71 @@ from coldstream.storage.view import View
 log = logging.getLogger(__name__)
 
 OWN = "service"
-"""Where a snapshot keeps what is not the recommender's: `Recommender.load` reads the same file and passes over it."""
+"""The key of a snapshot under which the service keeps its own state; `Recommender.load` ignores it."""
 
 LONGEST_PIECE = 4096
-"""Lines of one kind that are replayed in one go."""
+"""The largest number of lines of one kind that are replayed in one call."""
 
 EVALUATION = "examination"
-"""The live evaluation's key there: the one that snapshots on disk have."""
+"""The key of the live evaluation within `OWN`. The value is that of snapshots on disk, and must not change."""
 
 CURVES = "curves"
-"""The key there of the page's curves."""
+"""The key of the status page's curves within `OWN`."""
 
 RULE = "rule"
-"""The key there of the rule it was learned by; the first, where there is none."""
+"""The key of the learning rule within `OWN`; a snapshot without it was learned by rule 1."""
 
 
 LEARNERS = "learners"
-"""The key there of how many learn; one, where there is none."""
+"""The key of the number of learners within `OWN`; a snapshot without it has one learner."""
 
 LINE = "line"
-"""The key there of a line of the log and its checksum: which log a snapshot is of."""
+"""The key within `OWN` of a log line's position and checksum, which identify the snapshot's log."""
 
 
 class KnownLine(NamedTuple):
-    """A line of the log that was learned."""
+    """The position and the checksum of a log line that was learned."""
 
     position: int
     checksum: int
 
 
 class Learner:
-    """A recommender, its live evaluation, and the position in the log up to which both know everything."""
+    """A recommender, its live evaluation, and the log position up to which both have processed every line."""
 
     def __init__(self, declared: Schema, recommender: Recommender, evaluation: LiveEvaluation, position: int) -> None:
         self.declared = declared
-        """The schema as it was declared last, without what the preset and the stream have added."""
+        """The schema as last declared, without the fields that the preset or events have added."""
         self.recommender = recommender
         self.evaluation = evaluation
         self.position = position
         self.line: KnownLine | None = None
-        """One of the last lines that it knows, which tells of a snapshot whose it is; None where that was not found out."""
+        """A recent line, by which a snapshot identifies its log; None where its checksum was not read."""
         self.rule = LEARNING_RULE
-        """By which rule the log is learned where it has come to."""
+        """The learning rule that applies at the present position."""
         self.rule_since = 0
-        """The line that said so, where it was read since the learner was begun or loaded."""
+        """The position of the line that set `rule`; 0 if none was read since the learner was begun or loaded."""
         self.curves: Callable[[], str] = str
-        """The page's curves, as a text that snapshots carry. Nothing here reads it, and nothing learned depends on it."""
+        """A function that returns the status page's curves as a text for snapshots. Learning does not depend on it."""
         self.passed_over: list[Saved] = []
-        """Newer snapshots than the one it was loaded from, which cannot be used."""
+        """Snapshots that cannot be used and are newer than the one from which the learner was loaded."""
         self.chain: Chain | None = None
-        """What it was loaded from: the next increment can build on that."""
+        """The chain of snapshots from which the learner was loaded, on which the next increment can build."""
         self.learners = 1
-        """How many learn the log where it has come to."""
+        """The number of parallel learners at the present position of the log."""
         self.hiring = Hiring()
-        """Makes those who learn in place of this process."""
+        """The factories of a team that learns in place of this process."""
         self.team: Team | None = None
-        """Those who learn, where this process only observes."""
+        """The team that learns while this process only observes events; None where this process learns itself."""
         self.unmerged = 0
-        """Events since the last merge, where there is a team: what they taught is not known here yet."""
+        """The number of events since the last merge that only the team has learned; 0 without a team."""
         self.is_waited_for = False
-        """Whether somebody waits for the next merge."""
+        """Whether a caller of `settled` waits for the next merge."""
         self._merged, self._abandoned = asyncio.Event(), False
 
     @classmethod
     def begun(cls, header: LogHeader, position: int) -> "Learner":
-        """A learner that knows nothing yet."""
+        """Make an empty learner from the first line of a log."""
         declared = Schema.from_document(header.schema)
         hyperparameters = Hyperparameters.from_document(header.hyperparameters)
         bounds = Bounds.none() if header.bounds is None else Bounds.from_document(header.bounds)
@@ -100,11 +100,11 @@ class Learner:
         return learner
 
     def test(self, interaction: Interaction) -> list[Rank] | None:
-        """Where the item of an event that is about to be learned stands. Changes nothing that is learned."""
+        """Return the ranks of an event's item before the event is learned, as `LiveEvaluation.test` does."""
         return self.evaluation.test(self.recommender, interaction.event())
 
     def apply(self, position: int, record: Record, ranks: list[Rank] | None = None) -> None:
-        """Do what a line of the log says."""
+        """Apply the record of one log line. `ranks` are those that `test` returned for it, where it was called."""
         record.meet_team(self)
         if self.team is not None:
             self.team.send([(position, record)])
@@ -112,11 +112,11 @@ class Learner:
         self.position = position
 
     def replay(self, entries: Iterable[Entry]) -> int:
-        """Do what lines of the log say, as if one after the other; how many there were."""
+        """Apply log entries with the same effect as one by one, and return their number."""
         return self.apply_all((entry.position, record_of(entry)) for entry in entries)
 
     def apply_all(self, lines: Iterable[tuple[int, Record]]) -> int:
-        """Do what records say, each with its position, as if one after the other; how many there were."""
+        """Apply records, given with their positions, with the same effect as one by one, and return their number."""
         count = 0
         for kind, group in groupby(lines, lambda line: type(line[1])):
             while piece := list(islice(group, LONGEST_PIECE)):
@@ -125,7 +125,7 @@ class Learner:
         return count
 
     def _apply_alike(self, kind: type[Record], lines: list[tuple[int, Any]]) -> None:
-        """Apply several records of one kind."""
+
         if not kind.applied_together:
             for position, record in lines:
                 self.apply(position, record)
@@ -136,15 +136,18 @@ class Learner:
         kind.apply_all(self, lines)
         self.position = lines[-1][0]
 
-    # Where others learn
+    # Learning by a team
 
     @property
     def has_team(self) -> bool:
-        """Whether others learn, here or elsewhere."""
+        """Whether the log is learned by a team, in this process or in others."""
         return self.hiring.elsewhere is not None or self.learners > 1
 
     def engage(self) -> None:
-        """Find those who learn, where others do; it may take seconds."""
+        """Start the team if the log is learned by one and it is not running; this may take seconds.
+
+        Raises `InvalidInput` where the log has several learners and there is no way to make a team.
+        """
         if self.team is not None or not self.has_team:
             return
         hire = self.hiring.elsewhere or self.hiring.here
@@ -154,7 +157,7 @@ class Learner:
         self.team = hire(self.recommender, self.learners)
 
     def merge(self, learners: int) -> None:
-        """Take over what was learned, let go what has to go, and go on with so many learners."""
+        """Take over what the team has learned, evict what is due, and continue with `learners` parallel learners."""
         if self.team is not None:
             self.team.merge()
         gone = self.recommender.engine.let_go()
@@ -167,25 +170,28 @@ class Learner:
         self._merged.set()
 
     def gather(self) -> None:
-        """Merge what a team has learned and dismiss it; without one, do nothing."""
+        """Merge what the team has learned, and dismiss it; do nothing without a team."""
         if self.team is not None:
             self.merge(self.learners)
             self.dismiss()
 
     def dismiss(self) -> None:
-        """Let those who learn go. What they have not told is lost here, and not in the log."""
+        """Stop the team. What it has learned since the last merge is lost in memory, but the log has its events."""
         if self.team is not None:
             self.team.close()
             self.team = None
 
     def abandon(self) -> None:
-        """Give up: those who learned are lost, and another takes its place. It still answers."""
+        """Give this learner up after its team was lost: `settled` then raises, and requests are still answered."""
         self.dismiss()
         self._abandoned = True
         self._merged.set()
 
     async def settled(self) -> None:
-        """Wait until all that was learned is known here: there is no other moment to take a snapshot at."""
+        """Wait until the team's learning is merged, since a snapshot can only be taken then.
+
+        Raises `StoreUnavailable` where the team was lost.
+        """
         while self.unmerged:
             if self._abandoned:
                 raise StoreUnavailable("those who learned were lost, and others begin again; try again later")
@@ -194,6 +200,7 @@ class Learner:
             await self._merged.wait()
 
     def learn_all(self, lines: list[tuple[int, Interaction]]) -> None:
+        """Learn events that were not ranked before, each with its position, in one call."""
         recommender, new_users, came = self.recommender, [], set[str]()
         for _, interaction in lines:
             new_users.append(interaction.user not in came and not recommender.engine.has_past(interaction.user))
@@ -205,7 +212,7 @@ class Learner:
             else:
                 self.unmerged += len(events)
                 places = recommender.engine.replay_observed(events)
-        except InvalidInput:  # one of them is a line that should not be there; alone, each is taken as far as it can be
+        except InvalidInput:  # one line is invalid; one by one, each is learned as far as possible
             for position, interaction in lines:
                 self.learn(position, interaction, None)
             return
@@ -213,6 +220,7 @@ class Learner:
         self.evaluation.note_unranked(new_users, places, [bool(effect_of(own.feedback).trends) for _, own in lines])
 
     def learn(self, position: int, interaction: Interaction, ranks: list[Rank] | None) -> None:
+        """Learn one event, or only observe it where a team learns or its update diverged, and note its ranks."""
         recommender, event = self.recommender, interaction.event()
         new_user = not recommender.engine.has_past(interaction.user)
         try:
@@ -222,11 +230,11 @@ class Learner:
                 self.unmerged += 1
                 recommender.observe(event, position=position)
         except Diverged:
-            # It happened and it is in the log, so it belongs to the user's past, here and in every replay.
+            # The update is skipped, but the event is in the log, so it belongs to the user's history in every replay.
             recommender.observe(event, position=position)
         except InvalidInput:
-            # Nothing is written that would be refused; should it be there all the same, a log must not end the service for
-            # good. What cannot be understood is its context, or its item, which had to go before the line was learned.
+            # Records are checked before they are written. If an invalid one is in the log all the same, it must not keep the
+            # service from starting. What can be invalid is the context, or the item, which may have been evicted meanwhile.
             log.error("a line of the log is learned without its context, which is refused", extra={"position": position})
             event = Event(interaction.user, interaction.item, interaction.time)
             if not recommender.has_item(event.item):
@@ -235,10 +243,10 @@ class Learner:
         counted = bool(recommender.schema.effect_of(event.kind).trends)
         self.evaluation.note(new_user, recommender.engine.place(interaction.item), ranks, counted)
 
-    # What survives
+    # State
 
     def view(self) -> State:
-        """Everything, to be read at once: it holds until anything changes."""
+        """Return the whole state without copying it. The view is valid until the learner changes."""
         assert not self.unmerged, "what others have learned is known here"
         document, arrays = self.recommender.engine.view()
         evaluated, evaluated_arrays = self.evaluation.state()
@@ -252,7 +260,7 @@ class Learner:
 
     @classmethod
     def load(cls, store: View, saved: Saved) -> "Learner":
-        """The learner whose state a snapshot of a store stands for."""
+        """Load the learner of a snapshot, or raise `InvalidSnapshot`."""
         ((document, arrays), recommender), chain = made_of_chain(store, saved, _restored)
         try:
             own: Mapping[str, Any] = document[OWN]
@@ -276,5 +284,5 @@ def _restored(state: State) -> tuple[State, Recommender]:
 
 
 def save(path: Path, state: State) -> None:
-    """Write a state to a file that a store can take over."""
+    """Write a state to a file that a store can save as a full snapshot."""
     write_snapshot(path, *state)

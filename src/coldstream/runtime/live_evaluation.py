@@ -1,4 +1,4 @@
-"""How the service does, live: where it would have ranked what was chosen, beside popularity on the same events."""
+"""Live (prequential) evaluation: rank each chosen item before learning, beside popularity baselines on the same events."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -18,46 +18,50 @@ from coldstream.scoring.ranking import Rank
 from coldstream.support.arrays import Doubles, Longs, grown
 
 METHODS = ("coldstream", "popularity", "recent_popularity")
-"""The recommender and its shadows."""
+"""The evaluated methods: the recommender, and the baselines that learn beside it (its shadows)."""
 
 MOST_ALARMS = 1000
+"""The largest number of drift alarms that are remembered."""
 
 HALF_LIFE = 2000.0
-"""Of recent popularity, in events."""
+"""The half-life of recent popularity in events."""
 
 _NOTHING = UserPast()
-"""What popularity asks of a user."""
+"""An empty user history: popularity does not depend on the user."""
 
 
 class MethodMetrics(NamedTuple):
-    """How one method did in the window. None where nothing was tested yet."""
+    """Recall in the top and mean percentile rank of one method in the window; None where no event was ranked yet."""
 
     recall: float | None
     mpr: float | None
 
 
 class LiveMetrics(NamedTuple):
-    """How all methods did lately, and on how much of what happened."""
+    """The metrics of all methods over the window, and the share of events that they rest on."""
 
     top: int
+    """The length of the list for which recall is computed."""
     window: int
+    """The length of the window in events."""
     events: int
-    """All events so far."""
+    """The number of all events so far."""
     tested: int
-    """Those that were ranked before they were learned."""
+    """The number of events that were ranked before they were learned."""
     sampled: float | None
     """The share of the window's events that were ranked."""
     new_users: float | None
-    """The share of the window's events that were a user's first."""
+    """The share of the window's events that were the first of their user."""
     new_items: float | None
-    """The share of the window's events that were an item's first."""
+    """The share of the window's events that were the first choice of their item."""
     methods: dict[str, MethodMetrics]
 
 
 class LiveEvaluation:
-    """Ranks before learning, over a moving window of the last T events, and popularity in the shadow.
+    """Metrics of ranks before learning, over a moving window of the last `window` events, beside popularity baselines.
 
-    What the shadows count follows from the log alone. The window does not: it holds what there was time to test.
+    The counts of the baselines are determined by the log alone. The window is not: only events for which there was time are
+    ranked.
     """
 
     def __init__(self, top: int = 10, window: int = 3000) -> None:
@@ -66,19 +70,20 @@ class LiveEvaluation:
         self.tested = 0
         self._rows = 0  # events that the window has seen
         self.alarms: list[int] = []
-        """The events at which it was noticed that taste had changed."""
+        """The numbers of the events at which the drift test raised an alarm."""
         self._drift_test = PageHinkley()
         self._popularity, self._recent = Popularity(), DecayedPopularity(HALF_LIFE)
-        self._arrival: Longs = np.zeros(0, np.int64)  # by place, of the item that the shadows counted there
-        # Rings with a row per event: the rank by every method, negative where it was not tested, and the candidates.
+        self._arrival: Longs = np.zeros(0, np.int64)  # by slot, the arrival number of the counted item
+        # Ring buffers with a row per event: the rank by each method, negative where it was not ranked, and the candidates.
         self._ranks: Doubles = np.full((window, len(METHODS)), -1.0)
         self._candidates = np.zeros(window, np.int64)
         self._new = np.zeros((window, 2), np.bool_)  # user, item
 
     def test(self, recommender: Recommender, event: Event) -> list[Rank] | None:
-        """Where every method would have ranked an item that is about to be learned; None if nobody could know of it.
+        """Return the rank of the item of an event by each method before the event is learned.
 
-        Nor is anything tested that is not what a recommender is for: a view, or a dislike.
+        Return None for an item that is not in the catalogue, and for a kind of feedback that is no target, such as a view or
+        a dislike.
         """
         if not recommender.has_item(event.item) or not recommender.schema.effect_of(event.kind).is_target:
             return None
@@ -91,7 +96,10 @@ class LiveEvaluation:
         return ranks + recommender.serving.rank_by(event.user, event.item, popularity, recent, time=event.time)
 
     def note(self, new_user: bool, place: Place, ranks: list[Rank] | None, counted: bool = True) -> None:
-        """An event was learned: the shadows learn it too, where it counts as a choice, and the window moves on."""
+        """Note an event that was learned: move the window on, and let the baselines count it if `counted` is set.
+
+        `ranks` are those that `test` returned, or None where the event was not ranked.
+        """
         row = self._rows % self.window
         self._new[row] = new_user, self._learn(place, counted)
         self._ranks[row] = -1.0 if ranks is None else [rank.position for rank in ranks]
@@ -106,18 +114,18 @@ class LiveEvaluation:
     def note_unranked(
         self, new_users: Sequence[bool], places: Sequence[Place], counted: Sequence[bool] | None = None
     ) -> None:
-        """Several events were learned that nobody ranked: what `note` does for each, in order."""
+        """Note several learned events that were not ranked, in order, as `note` would do one by one."""
         rows = (self._rows + np.arange(len(places))) % self.window
         counts = [True] * len(places) if counted is None else counted
         new_items = np.array([self._learn(*one) for one in zip(places, counts, strict=True)], np.bool_)
-        last = slice(max(0, len(places) - self.window), None)  # a row that comes round twice keeps the later event
+        last = slice(max(0, len(places) - self.window), None)  # of events that share a row, the last one is kept
         self._new[rows[last], 0], self._new[rows[last], 1] = np.asarray(new_users)[last], new_items[last]
         self._ranks[rows[last]], self._candidates[rows[last]] = -1.0, 0
         self.events += len(places)
         self._rows += len(places)
 
     def _learn(self, place: Place, counted: bool) -> bool:
-        """An item was chosen, or something else happened to it; whether it was chosen for the first time."""
+        """Let the baselines learn an event of an item, and return whether the item was chosen for the first time."""
         number, arrival = place
         self._grow(number + 1)
         if self._arrival[number] != arrival:
@@ -133,12 +141,12 @@ class LiveEvaluation:
         return first and counted
 
     def choices(self, place: Place) -> int:
-        """How often an item was chosen since it came."""
+        """Return how often an item was chosen since it was added."""
         number, counts = place.number, self._popularity.scores(_NOTHING)
         return int(counts[number]) if number < len(counts) and self._arrival[number] == place.arrival else 0
 
     def metrics(self) -> LiveMetrics:
-        """How all methods did in the window. Changes nothing."""
+        """Return the metrics of all methods over the window."""
         filled = min(self._rows, self.window)
         ranks, new = self._ranks[:filled], self._new[:filled]
         tested = ranks[:, 0] >= 0
@@ -164,7 +172,7 @@ class LiveEvaluation:
         self._arrival = grown(self._arrival, places, -1)
 
     def resized(self, top: int, window: int) -> "LiveEvaluation":
-        """The same shadows with another window, which is empty unless it is the same."""
+        """Return an evaluation with other sizes and the same baselines. Its window is empty unless the sizes are equal."""
         if (top, window) == (self.top, self.window):
             return self
         other = LiveEvaluation(top, window)
@@ -172,10 +180,10 @@ class LiveEvaluation:
         other._popularity, other._recent, other._arrival = self._popularity, self._recent, self._arrival
         return other
 
-    # What survives
+    # State
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Everything, as one JSON document and named arrays."""
+        """Return the whole state as a JSON document and named arrays."""
         document: dict[str, Any] = {
             "top": self.top,
             "window": self.window,
@@ -196,7 +204,7 @@ class LiveEvaluation:
 
     @classmethod
     def from_state(cls, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> "LiveEvaluation":
-        """The inverse of `state`."""
+        """Restore an evaluation from what `state` returned. Raises `ValueError` where the arrays do not fit together."""
         restored = cls(document["top"], document["window"])
         restored.events, restored.tested, restored._rows = document["events"], document["tested"], document["rows"]
         restored.alarms, restored._drift_test = list(document["alarms"]), PageHinkley.from_state(document["drift"])

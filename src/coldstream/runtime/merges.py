@@ -1,4 +1,4 @@
-"""When learners merge, and how others take the place of those who are lost."""
+"""The schedule on which parallel learners merge, and the replacement of learners that were lost."""
 
 import asyncio
 import logging
@@ -15,21 +15,24 @@ from coldstream.storage.view import View
 log = logging.getLogger(__name__)
 
 AGAIN_AFTER = 1.0
-"""Seconds before it is tried again to find others who learn."""
+"""Seconds between two attempts to start new learners."""
 
 
 class Merges:
-    """Knows when the last merge was."""
+    """The schedule of merges: holds the time of the last one."""
 
     def __init__(self, limits: WriterLimits) -> None:
         self._limits, self._last = limits, monotonic()
 
     def note(self) -> None:
-        """There was one."""
+        """Note that a merge happened now."""
         self._last = monotonic()
 
     def are_due(self, learner: Learner) -> bool:
-        """Whether learners should merge: after so many events, after so long, or where somebody waits for it."""
+        """Return whether learners should merge now.
+
+        They should where there are unmerged events and `merge_events` or `merge_seconds` is reached, or a caller waits.
+        """
         if not learner.unmerged:
             return False
         late = monotonic() - self._last >= self._limits.merge_seconds
@@ -37,7 +40,10 @@ class Merges:
 
 
 async def hired_again(before: Learner, store: View, in_store: InStore) -> Learner:
-    """A learner with others who learn, and what the log leads to with them, from the newest snapshot on."""
+    """Replace a learner whose team was lost: recover from the newest snapshot with a new team, and return the new learner.
+
+    It abandons the learner `before`, and tries again every `AGAIN_AFTER` seconds until it succeeds.
+    """
     started = monotonic()
     before.abandon()
     while True:

@@ -1,4 +1,4 @@
-"""The kinds of record that a log holds. Each kind says here all that there is to say of it.
+"""The kinds of record that a log holds.
 
 A kind is a class with its check, its effect, what learners in other processes get to know of it, and what it claims of a
 person's values. `record_kind` registers a class, and most kinds need no more. A kind that moves one person's past to another
@@ -29,56 +29,61 @@ if TYPE_CHECKING:
 
 
 class ClaimedValues(NamedTuple):
-    """Values of a person: those of user attributes, or of a context."""
+    """The values that a record gives for a person's user attributes, or for the context of the person's event."""
 
     person: str
     side: str
+    """The side of the schema that declares the fields: "user" or "context"."""
     given: Mapping[str, Any]
+    """The raw values by name of field."""
 
 
 class Record(msgspec.Struct, frozen=True, tag_field="kind"):
-    """A line of the log: one change of what is known."""
+    """A line of the log: one change to the state of a recommender."""
 
     applied_together: ClassVar[bool] = False
-    """Whether many records of the kind are applied in one call."""
+    """Whether consecutive records of this kind may be applied in one call, by `apply_all`."""
     checked_alone: ClassVar[bool] = False
-    """Whether all records before it have to be applied before it can be checked."""
+    """Whether all earlier records must have been applied before a record of this kind can be checked."""
     removes: ClassVar[bool] = False
-    """Whether it removes an item or a user: it is checked together with records of its own kind only."""
+    """Whether the record removes an item or a user. Such a record is only checked together with records of its own kind."""
     forgets: ClassVar[bool] = False
-    """Whether it asks the store to erase its person."""
+    """Whether the record asks the store to erase the lines of its person."""
 
     def person(self) -> str | None:
-        """Return the id of the person whose line it is."""
+        """Return the id of the user to whom the line belongs, or None."""
         return None
 
     def identity(self) -> str | None:
-        """Return the id by which a client names the record: the log has each at most once."""
+        """Return the id that the client gave the record, or None. The log holds each id at most once."""
         return None
 
     def check(self, batch: "Batch") -> None:
-        """Raise a `ColdstreamError` if the record cannot be applied after the records of a batch before it."""
+        """Raise a `ColdstreamError` if the record cannot be applied after the earlier records of its batch."""
 
     def apply(self, learner: "Learner", position: int, ranks: "list[Rank] | None" = None) -> None:
-        """Change what a learner knows as the record says; `position` is that of its line, `ranks` those of its item."""
+        """Apply the record to a learner.
+
+        `position` is the position of its line. `ranks` are the ranks of the item before learning, where they were computed.
+        """
         self.change(learner.recommender)
 
     @classmethod
     def apply_all(cls, learner: "Learner", lines: Sequence[tuple[int, Any]]) -> None:
-        """Apply many records of the kind, each with its position; only for kinds that are `applied_together`."""
+        """Apply many records of this kind, each with its position. Only kinds with `applied_together` are applied so."""
         cls.change_all(learner.recommender, [record for _, record in lines])
 
     def change(self, recommender: "Recommender") -> None:
-        """Change a recommender as the record says."""
+        """Apply the record to a recommender."""
         raise NotImplementedError
 
     @classmethod
     def change_all(cls, recommender: "Recommender", records: Sequence[Any]) -> None:
-        """Change a recommender as many records of the kind say, one after the other."""
+        """Apply many records of this kind to a recommender, in order."""
         raise NotImplementedError
 
     def meet_team(self, learner: "Learner") -> None:
-        """Prepare the team of learners, if there is one, for the record."""
+        """Prepare the learner's team for the record: start it, where the log is learned by a team."""
         learner.engage()
 
     def for_team(self, front: "Recommender") -> "list[Record]":
@@ -89,7 +94,7 @@ class Record(msgspec.Struct, frozen=True, tag_field="kind"):
         return [self]
 
     def claims(self) -> ClaimedValues | None:
-        """Return the person and the person's values that the record has."""
+        """Return the person to whom the record belongs and the attribute values that it contains, or None."""
         return None
 
 
@@ -112,18 +117,18 @@ def record_kind(kind: Kind) -> Kind:
 
 
 def forget_kind(kind: type[Record]) -> None:
-    """Take back the registration of the kind that was registered last."""
+    """Unregister a kind, which must be the last that was registered."""
     assert _kinds.pop() is kind
     record_kind(_kinds.pop())
 
 
 def line(record: Record) -> LogLine:
-    """Return a record as the store takes it."""
+    """Encode a record as a line for the store."""
     return LogLine(_encoder.encode(record), record.person(), record.identity(), forgets=record.forgets)
 
 
 def record_of(entry: Entry) -> Any:
-    """Return the record that a line of the log holds."""
+    """Decode the record of a log entry, or raise `StoreDamaged`."""
     try:
         return _decoder.decode(entry.body)
     except msgspec.DecodeError as error:
@@ -136,15 +141,15 @@ def record_of(entry: Entry) -> Any:
 
 @record_kind
 class LogHeader(Record, frozen=True, tag="begin", omit_defaults=True):
-    """The first line of a log: what its recommender is made from."""
+    """The first line of a log: the schema, hyperparameters, seed and bounds from which its recommender is built."""
 
     schema: dict[str, Any]
     hyperparameters: dict[str, Any]
     seed: int
     bounds: dict[str, Any] | None = None
-    """None in logs that were begun before there were bounds."""
+    """The memory bounds; None in logs that were begun before bounds existed."""
     rule: int = 1
-    """The learning rule until a line changes it."""
+    """The version of the learning rule that applies until a `RuleChanged` line."""
 
     def apply(self, learner: "Learner", position: int, ranks: "list[Rank] | None" = None) -> None:
         raise StoreDamaged(f"line {position} of the log begins anew; a log begins once, at line 1")
@@ -152,7 +157,7 @@ class LogHeader(Record, frozen=True, tag="begin", omit_defaults=True):
 
 @record_kind
 class BoundsChanged(Record, frozen=True, tag="bounds"):
-    """Other bounds hold from here on."""
+    """A change of the memory bounds that apply from this line on."""
 
     bounds: dict[str, Any]
 
@@ -162,7 +167,7 @@ class BoundsChanged(Record, frozen=True, tag="bounds"):
 
 @record_kind
 class RuleChanged(Record, frozen=True, tag="rule"):
-    """The log is learned by another rule from here on, and no replay begins before this line."""
+    """A change of the learning rule that applies from this line on. No replay begins before this line."""
 
     rule: int
 
@@ -176,7 +181,7 @@ class RuleChanged(Record, frozen=True, tag="rule"):
 
 @record_kind
 class Merged(Record, frozen=True, tag="merged"):
-    """Learners merge here what each learned since the last such line; from here on there are so many of them.
+    """A point at which parallel learners merge what each learned since the last such line, and their number from here on.
 
     A log without such lines is learned by one learner.
     """
@@ -187,7 +192,7 @@ class Merged(Record, frozen=True, tag="merged"):
         learner.merge(self.learners)
 
     def meet_team(self, learner: "Learner") -> None:
-        """Leave the team as it is: `apply` tells it to merge."""
+        """Do nothing: `apply` makes the team merge."""
 
     def for_team(self, front: "Recommender") -> list[Record]:
         return []
@@ -195,7 +200,7 @@ class Merged(Record, frozen=True, tag="merged"):
 
 @record_kind
 class SchemaExtended(Record, frozen=True, tag="schema"):
-    """The declared schema has more fields from here on."""
+    """An extension of the declared schema that applies from this line on."""
 
     schema: dict[str, Any]
 
@@ -209,11 +214,11 @@ class SchemaExtended(Record, frozen=True, tag="schema"):
 
 @record_kind
 class FieldsAdded(Record, frozen=True, tag="fields"):
-    """Fields were declared while the service ran, by side; the schema of the settings need not have them."""
+    """Fields that were declared while the service ran, by side of the schema. The configured schema need not have them."""
 
     fields: dict[str, dict[str, Any]]
 
-    checked_alone: ClassVar[bool] = True  # what a field may be depends on all fields before, those of events included
+    checked_alone: ClassVar[bool] = True  # a new field must fit all earlier fields, those that events brought included
 
     def check(self, batch: "Batch") -> None:
         batch.recommender.engine.check_fields(fields_by_side(self.fields))
@@ -227,7 +232,7 @@ class FieldsAdded(Record, frozen=True, tag="fields"):
 
 @record_kind
 class ItemPut(Record, frozen=True, tag="item", omit_defaults=True):
-    """An item was added, or its attributes and availability were replaced."""
+    """The addition of an item, or the replacement of its attributes and availability."""
 
     id: str
     attributes: dict[str, Any]
@@ -238,7 +243,7 @@ class ItemPut(Record, frozen=True, tag="item", omit_defaults=True):
     applied_together: ClassVar[bool] = True
 
     def availability(self) -> Availability:
-        """Return when the item may be recommended."""
+        """Return the period in which the item may be recommended, and whether it is hidden."""
         return Availability.of(self.id, self.available_from, self.available_until, self.hidden)
 
     def check(self, batch: "Batch") -> None:
@@ -258,7 +263,7 @@ class ItemPut(Record, frozen=True, tag="item", omit_defaults=True):
 
 @record_kind
 class ItemRemoved(Record, frozen=True, tag="item-removed"):
-    """An item was removed."""
+    """The removal of an item."""
 
     id: str
 
@@ -277,7 +282,7 @@ class ItemRemoved(Record, frozen=True, tag="item-removed"):
 
 @record_kind
 class UserPut(Record, frozen=True, tag="user"):
-    """A user was added, or the user's attributes were replaced."""
+    """The addition of a user, or the replacement of the user's attributes."""
 
     id: str
     attributes: dict[str, Any]
@@ -303,7 +308,7 @@ class UserPut(Record, frozen=True, tag="user"):
 
 @record_kind
 class UserMerged(Record, frozen=True, tag="user-merged"):
-    """A session's past was moved to a user. The lines of the session stay until the user is forgotten."""
+    """The merge of a session into a user. The lines of the session stay in the log until the user is deleted."""
 
     id: str
     into: str
@@ -317,7 +322,7 @@ class UserMerged(Record, frozen=True, tag="user-merged"):
         batch.recommender.engine.check_merge(self.id, self.into)
 
     def meet_team(self, learner: "Learner") -> None:
-        """Gather what learners know: a past moves from one of them to another."""
+        """Merge and dismiss the team, because the session's history moves from one learner to another."""
         learner.gather()
 
     def change(self, recommender: "Recommender") -> None:
@@ -327,13 +332,13 @@ class UserMerged(Record, frozen=True, tag="user-merged"):
 
 @record_kind
 class UserForgotten(Record, frozen=True, tag="user-forgotten", omit_defaults=True):
-    """A user was forgotten, and is to be erased from the log."""
+    """The deletion of a user, whose lines are then erased from the log."""
 
     id: str
     columns: tuple[int, ...] = ()
-    """Columns that `ValuesReleased` names now: older releases wrote them into this line."""
+    """Columns of released values, which only older releases wrote here; they are in `ValuesReleased` now."""
     time: float = 0.0
-    """When it was asked for, in seconds since 1970; nothing that is learned depends on it."""
+    """When the deletion was requested, in seconds since 1970; 0 where unknown. Learning does not depend on it."""
 
     removes: ClassVar[bool] = True
     forgets: ClassVar[bool] = True
@@ -348,7 +353,7 @@ class UserForgotten(Record, frozen=True, tag="user-forgotten", omit_defaults=Tru
             raise UnknownId(f"user {self.id!r} is not known; there is nothing to forget")
 
     def change(self, recommender: "Recommender") -> None:
-        if recommender.has_user(self.id):  # not if the user was evicted; the log may have lines all the same
+        if recommender.has_user(self.id):  # an evicted user is absent here, but may still have lines in the log
             recommender.forget_user(self.id)
         recommender.engine.forget_session(self.id)
         recommender.engine.release_values(self.columns)
@@ -361,12 +366,12 @@ class UserForgotten(Record, frozen=True, tag="user-forgotten", omit_defaults=Tru
 
 @record_kind
 class ValuesReleased(Record, frozen=True, tag="values-released"):
-    """Values were forgotten that belonged only to people who were forgotten."""
+    """The removal of attribute and context values that only deleted users had, and of what was learned of them."""
 
     columns: tuple[int, ...]
-    """Numbers, so that the line repeats none of the values."""
+    """The columns of the values in the vocabulary, so that the line does not repeat the values themselves."""
 
-    checked_alone: ClassVar[bool] = True  # which values belong to no other person depends on every line before
+    checked_alone: ClassVar[bool] = True  # every earlier line decides which values no other person has
 
     def change(self, recommender: "Recommender") -> None:
         recommender.engine.release_values(self.columns)
@@ -380,7 +385,7 @@ class ValuesReleased(Record, frozen=True, tag="values-released"):
 
 @record_kind
 class Interaction(Record, frozen=True, tag="event", omit_defaults=True):
-    """A user chose an item."""
+    """An interaction of a user with an item."""
 
     user: str
     item: str
@@ -390,9 +395,9 @@ class Interaction(Record, frozen=True, tag="event", omit_defaults=True):
     feedback: str | None = None
     """The kind of the event, such as a view or a purchase."""
     recommendation_id: str | None = None
-    """The list that the item was taken from, where the client says so; nothing that is learned depends on it."""
+    """The id of the recommendation list from which the item was chosen, if given. Learning does not depend on it."""
     passed_over: tuple[str, ...] = ()
-    """Items shown above the chosen one and not taken, where they are learned from."""
+    """Items that were shown above the chosen one and not chosen, where they are learned as negatives."""
 
     applied_together: ClassVar[bool] = True
 
@@ -422,36 +427,37 @@ class Interaction(Record, frozen=True, tag="event", omit_defaults=True):
         return ClaimedValues(self.user, "context", self.context)
 
 
-# What learners in other processes are told, and no log holds
+# Records that are only sent to learner processes and never stand in a log
 
 
 class FeaturesReleased(Record, frozen=True, tag="features-released"):
-    """`ValuesReleased` for learners, whose columns have other numbers: fields and values."""
+    """`ValuesReleased` for learner processes, which number columns differently."""
 
     names: tuple[tuple[str, str], ...]
+    """Pairs of field and value."""
 
     def change(self, recommender: "Recommender") -> None:
         recommender.engine.release_named(self.names)
 
 
 class Evicted(Record, frozen=True, tag="evicted"):
-    """What was evicted at a merge, for learners, who do not know all that there is."""
+    """The users, items and values evicted at a merge, for learner processes, each of which has only part of the state."""
 
     users: tuple[str, ...]
     items: tuple[str, ...]
     names: tuple[tuple[str, str], ...]
-    """Fields and values."""
+    """Pairs of field and value."""
 
     def change(self, recommender: "Recommender") -> None:
         for item in self.items:
             recommender.remove_item(item)
-        recommender.engine.release_named(self.names)  # some of them were those items' alone
+        recommender.engine.release_named(self.names)  # removing the items has already released some of these values
         for user in filter(recommender.has_user, self.users):
             recommender.forget_user(user)
 
 
 def team_decoder() -> "msgspec.json.Decoder[Any]":
-    """Return a decoder of what learners in other processes are told: every kind of a log, and two besides."""
+    """Return a decoder of the records sent to learner processes: every kind of a log, `FeaturesReleased` and `Evicted`."""
     union: Any = FeaturesReleased | Evicted
     for kind in _kinds:
         union |= kind

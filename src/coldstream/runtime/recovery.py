@@ -1,4 +1,4 @@
-"""From what survived to what was known: the newest snapshot that is whole, and every line behind it."""
+"""Recovery: load the newest readable snapshot and replay every log line after it."""
 
 import logging
 from collections import Counter
@@ -35,27 +35,28 @@ NO_CHANGES: Mapping[str, Any] = MappingProxyType({})
 
 
 class ForeignSnapshot(InvalidSnapshot):
-    """A snapshot of another log."""
+    """Raised for a snapshot that belongs to another log."""
 
 
 class RequestedModel(NamedTuple):
-    """The model that the settings ask for. None stands for what the store has."""
+    """The model that the settings ask for. None stands for the value that the store has."""
 
     schema: Schema | None
     hyperparameters: Hyperparameters | None
     seed: int | None
     bounds: Mapping[str, Any] = NO_CHANGES
-    """Changes to the bounds of the log, or in a new log to those of a recommender that is not told any."""
+    """Memory bounds that replace those of the log, or in a new log the default ones."""
     learners: int = 1
-    """How many learn."""
+    """The number of parallel learners."""
     hiring: Hiring = Hiring()
-    """What makes learners in place of this process."""
+    """The factories of a team that learns in place of this process."""
 
 
 def recovered(store: Store, requested: RequestedModel, unwanted: Callable[[], bool] = lambda: False) -> Learner:
-    """The learner that a store leads to, in line with what is requested: begun anew, or gone on with, its schema extended.
+    """Recover the learner of a store in order to write to it, and log the requested changes of the model.
 
-    It may take minutes; `unwanted` is asked now and then, and ends it with `Interrupted`.
+    An empty store is begun with the requested model. A request that contradicts the store raises `InvalidInput` or
+    `InvalidSchema`. Recovery may take minutes; once `unwanted` returns True, it raises `Interrupted`.
     """
     _refuse_ahead(store)
     if store.last() == 0:
@@ -71,7 +72,7 @@ def recovered(store: Store, requested: RequestedModel, unwanted: Callable[[], bo
 
 
 def recovered_again(store: View, before: Learner) -> Learner:
-    """The learner that a store leads to, where those who learned for another were lost."""
+    """Recover the learner of a store with a new team, after the team of the learner `before` was lost."""
     learner = newest(store)
     learner.hiring = before.hiring
     try:
@@ -84,9 +85,10 @@ def recovered_again(store: View, before: Learner) -> Learner:
 
 
 def followed(store: View, requested: RequestedModel, unwanted: Callable[[], bool] = lambda: False) -> Learner:
-    """The learner that a store leads to which another process writes to. Fields that are requested have to wait.
+    """Recover the learner of a store to which another process writes. Requested changes are checked but not applied.
 
-    Raises `StoreUnavailable` where the log cannot be followed yet or where lines were deleted meanwhile: try again.
+    Raises `StoreUnavailable` where the log cannot be followed yet or lines were deleted meanwhile; the caller may try again.
+    Raises `Interrupted` once `unwanted` returns True.
     """
     _refuse_ahead(store)
     started = perf_counter()
@@ -111,7 +113,7 @@ def _replay(store: View, learner: Learner, unwanted: Callable[[], bool], started
 
 
 def _refuse_ahead(store: View) -> None:
-    """Refuse a log that ends before a snapshot: lines that are new would get positions that the snapshot passes over."""
+    """Raise `StoreDamaged` if the log ends before a snapshot: new lines would get positions that the snapshot skips."""
     last = store.last()
     ahead = [saved for saved in store.snapshots() if saved.position > last]
     if not ahead:
@@ -130,7 +132,10 @@ def _while_wanted(entries: Iterable[Entry], unwanted: Callable[[], bool]) -> Ite
 
 
 def newest(store: View) -> Learner:
-    """The learner of the newest snapshot that is whole, or one at the beginning of the log."""
+    """Load the newest readable snapshot, or make a learner at the beginning of the log where there is none.
+
+    Raises `StoreDamaged` for a snapshot of another log.
+    """
     damaged: list[Saved] = []
     for saved in store.snapshots():
         try:
@@ -150,7 +155,10 @@ def newest(store: View) -> Learner:
 
 
 def loaded(store: View, saved: Saved) -> Learner:
-    """The learner of a snapshot."""
+    """Load the learner of a snapshot.
+
+    Raises `InvalidSnapshot` where it is damaged or does not fit the log, and `ForeignSnapshot` where it is of another log.
+    """
     if saved.position > (last := store.last()):
         raise InvalidSnapshot(f"snapshot {saved.number} is of line {saved.position}, and the log ends at line {last}")
     learner = _read(store, saved)
@@ -165,12 +173,12 @@ def loaded(store: View, saved: Saved) -> Learner:
 
 
 def _check_line(store: View, saved: Saved, learner: Learner) -> None:
-    """Refuse a snapshot that knows another line than the log has. Those of older releases do not say what they know."""
+    """Raise `ForeignSnapshot` if the line noted in a snapshot differs from the log's. Older releases noted none."""
     if learner.line is None:
         return
     position, checksum = learner.line
     found = store.checksum(position)
-    if found is None or found == checksum:  # where it was deleted, only its number tells
+    if found is None or found == checksum:  # a deleted line has no checksum to compare
         return
     own = f"line {position} has the checksum {found:08x} in the log ({store.log_name()})"
     message = f"{own}, and had {checksum:08x} in that of the snapshot ({store.snapshot_name(saved)})"
@@ -183,12 +191,12 @@ def _read(store: View, saved: Saved) -> Learner:
         return Learner.load(store, saved)
     except InvalidSnapshot:
         raise
-    except Exception as error:  # what is wrong with a file may come out anywhere
+    except Exception as error:  # a damaged file may raise any exception
         raise InvalidSnapshot(f"snapshot {saved.number} is damaged ({error!r}); use an older one") from error
 
 
 def at_the_beginning(store: View) -> Learner:
-    """A learner that knows the first line of the log and nothing else."""
+    """Make a learner from the first line of the log. Raises `StoreDamaged` where lines of the log were erased or deleted."""
     if store.base() > 0:
         message = "no snapshot is whole, and the log alone does not do, because people were erased or lines deleted from it"
         raise StoreDamaged(f"{message} up to line {store.base()}; restore the store from a backup")
@@ -207,17 +215,17 @@ def _begin(store: Store, requested: RequestedModel) -> None:
     header = LogHeader(
         requested.schema.document(), hyperparameters.document(), requested.seed or 0, bounds.document(), LEARNING_RULE
     )
-    Learner.begun(header, 1)  # what cannot be built is refused before it is written
+    Learner.begun(header, 1)  # raises before anything is written if no recommender can be built from it
     store.append([line(header)], 0)
 
 
 def check_requested(requested: RequestedModel, learner: Learner) -> None:
-    """Refuse a model that contradicts what was learned."""
+    """Raise `InvalidInput` or `InvalidSchema` if a requested model contradicts that of the log."""
     recommender = learner.recommender
     if requested.hyperparameters is not None:
         learned, wanted = recommender.hyperparameters.document(), requested.hyperparameters.document()
         younger = {name: old for name, old in BEFORE.items() if learned[name] == old and wanted[name] == _DEFAULTS[name]}
-        _require_same("hyperparameter ", learned, wanted | younger)  # a log may be older than a preset's newest entries
+        _require_same("hyperparameter ", learned, wanted | younger)  # logs older than a hyperparameter keep its old value
     if requested.seed is not None:
         _require_same("", {"seed": recommender.seed}, {"seed": requested.seed})
     if requested.schema is not None and requested.schema != learner.declared:
@@ -227,7 +235,10 @@ def check_requested(requested: RequestedModel, learner: Learner) -> None:
 
 
 def take_up(store: Store, requested: RequestedModel, learner: Learner) -> None:
-    """Write down what is requested in addition: another rule, more fields, other bounds."""
+    """Log and apply this release's learning rule and the requested new fields, bounds and number of learners.
+
+    The request must have passed `check_requested`.
+    """
     recommender = learner.recommender
     if learner.rule < LEARNING_RULE:
         _write(store, learner, RuleChanged(LEARNING_RULE))
@@ -251,7 +262,7 @@ def take_up(store: Store, requested: RequestedModel, learner: Learner) -> None:
 
 
 def _wanted_bounds(requested: RequestedModel, recommender: Recommender) -> Bounds:
-    """The bounds to go on with. A log that was begun before there were any gets those of a new one."""
+    """Return the log's bounds with the requested changes. A log begun before bounds existed gets the default ones."""
     before = Bounds() if recommender.bounds == Bounds.none() else recommender.bounds
     return before.with_(**requested.bounds)
 

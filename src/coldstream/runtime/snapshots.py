@@ -1,6 +1,6 @@
-"""When snapshots are taken, which are full and which are increments, and how many are kept.
+"""The schedule of snapshots, the choice between full ones and increments, and the deletion of old ones.
 
-A fork of the process writes them, which sees what is known at one moment: nobody waits for more than the fork itself.
+A forked process writes a snapshot from its copy of the memory, so that the event loop is only blocked for the fork itself.
 """
 
 import asyncio
@@ -23,40 +23,41 @@ from coldstream.support.memory_tuning import Collapsing
 log = logging.getLogger(__name__)
 
 MOST_INCREMENTS = 8
-"""After so many a full one is due: whoever recovers reads all of them."""
+"""The largest number of increments before a full snapshot is due, because a recovery reads all of them."""
 
 MOST_BYTES = 0.5
-"""A full one is also due when increments have come to such a part of its size."""
+"""The total size of the increments, as a fraction of the full snapshot's size, beyond which a full one is due."""
 
 Answer = TypeVar("Answer")
 
 TRIES = 10
-"""How often it is asked for the checksum of the last line, while lines come."""
+"""The largest number of attempts to read the checksum of the last line while new lines arrive."""
 
 RETRY_AFTER = 10.0
-"""Seconds that a full disk is given before the next try."""
+"""Seconds before a failed snapshot or other background work is tried again, such as after a full disk."""
 
 LONGEST_LAST = 2.0
-"""Seconds that a stop gives the last snapshot. It saves a replay, and nothing else: the log has everything."""
+"""Seconds that a shutdown grants the last snapshot, which only saves a replay: the log has everything."""
 
 NOT_NOW = (StoreUnavailable, StoreInUse)
-"""What goes over: a full disk, a server that is down."""
+"""Transient errors of a store, such as a full disk or a server that is down."""
 
 
 class InStore(Protocol):
-    """Runs an action in the store's thread."""
+    """A function that runs an action in the store's thread."""
 
     def __call__(self, action: Callable[[], Answer], /) -> Awaitable[Answer]:
-        """The action's answer."""
+        """Run an action, and return its answer."""
 
 
 class Snapshots:
-    """Takes one at a time, while others go on reading and learning: only the fork makes them wait."""
+    """The snapshots of one process. One is taken at a time, and reading and learning go on except during the fork."""
 
     def __init__(self, store: SnapshotStore, in_store: InStore, folder: Path) -> None:
         self.newest: Saved | None = None
+        """The newest readable snapshot in the store, as of the last look or save."""
         self.pause = 0.0
-        """Seconds for which the last one held everybody up."""
+        """Seconds for which the last snapshot blocked the event loop."""
         self._store, self._in_store, self._folder = store, in_store, folder
         self._useless: Sequence[Saved] = ()
         self._chain: Chain | None = None
@@ -67,11 +68,10 @@ class Snapshots:
         self._background: asyncio.Task[None] | None = None
 
     async def look(self, learner: Learner) -> None:
-        """Find out what the store has that can be used, and clear away what a killed process left half-written.
+        """Find the usable snapshots of the store, and delete unfinished files of processes that were killed.
 
-        From here on memory is moved together for the forks to come.
-
-        The next increment builds on what the learner was loaded from.
+        The next increment builds on the snapshot from which the learner was loaded. From now on memory is collapsed into
+        huge pages in the background, in preparation for later forks.
         """
         for left in self._folder.glob(".*taking.snapshot*"):
             if not _is_being_written(left):
@@ -81,18 +81,22 @@ class Snapshots:
         self._collapsing.begin()
 
     async def look_again(self) -> None:
-        """Find out whether another process has taken one since."""
+        """Check whether another process has saved a newer snapshot."""
         newest = next(iter(await self._whole()), None)
         if newest != self.newest:
             self.newest, self._taken = newest, monotonic()
 
     @property
     def seconds_ago(self) -> float:
-        """How long ago the newest was taken, or this process was started."""
+        """The seconds since the newest snapshot was taken or noticed, or since this process started."""
         return monotonic() - self._taken
 
     async def take(self, learner: Learner, longest: float = LONGEST) -> Saved:
-        """Take a snapshot now, an increment where one will do. The last two full ones are kept, with all increments."""
+        """Take a snapshot now, an increment where possible, within `longest` seconds.
+
+        The last two full snapshots are kept with their increments, and older ones are deleted. Raises `StoreUnavailable`
+        where it cannot be written or takes too long.
+        """
         async with self._lock:
             there, before = await self._whole(), self._chain
             chain = before if before is not None and _goes_on(before, there) else None
@@ -102,36 +106,42 @@ class Snapshots:
             return saved
 
     def begin_if_due(self, learner: Learner, lines: int, seconds: float) -> None:
-        """Begin a snapshot in the background after so many lines, or after so long if there was any; 0 is never."""
+        """Begin a snapshot in the background if one is due.
+
+        One is due after `lines` new lines, or after `seconds` if there was any new line; 0 switches either condition off.
+        """
         behind = learner.position - (0 if self.newest is None else self.newest.position)
         due = (lines and behind >= lines) or (seconds and behind > 0 and monotonic() - self._taken >= seconds)
         if due and self._background is None and monotonic() >= self._not_before:
             self._background = asyncio.create_task(self._try_to_take(learner))
 
     async def replace(self, learner: Learner) -> int:
-        """Take new snapshots in place of all that there are; the position that they know.
+        """Replace all snapshots by new ones, and return the position of the new ones.
 
-        Two full ones are taken, because all before go, and one alone could be damaged.
+        Two identical full snapshots are saved before the others are deleted, because a single one could be damaged.
         """
         async with self._lock:
             written = await self._written(learner, None, LONGEST)
             try:
                 own = [await self._save(one, None) for one in (await self._copied(written), written)]
             finally:
-                written.file.unlink(missing_ok=True)  # no copy that nobody knows of may stay
-            there = await self._in_store(self._store.snapshots)  # a follower may have saved one until now
+                written.file.unlink(missing_ok=True)  # or it would stay on disk for ever if saving the copy failed
+            there = await self._in_store(self._store.snapshots)  # including one that a follower saved meanwhile
             await self._discard(one for one in there if one.number < own[-1].number and one not in own)
             return written.position
 
     async def oldest_kept(self) -> int:
-        """The position before which no snapshot needs a line; 0 while one chain is all there is, which could be damaged."""
+        """Return the position up to which no snapshot needs the log.
+
+        It is 0 while there is only one chain, because that could be damaged and the log is then needed from its beginning.
+        """
         whole = await self._whole()
         if self._chain is None or all(one.number >= self._chain.full.number for one in whole):
             return 0
         return min(one.position for one in whole)
 
     async def give_up(self) -> None:
-        """Give up the one that is being taken."""
+        """Abort the snapshot that is being taken, if any, and wait until it has ended."""
         await self._collapsing.end()
         if self._cut is not None:
             self._cut.end()
@@ -139,7 +149,7 @@ class Snapshots:
             await self._background
 
     async def finish(self, learner: Learner) -> None:
-        """The last one, if anything was learned since the newest and if it does not take long."""
+        """Take a last snapshot before a shutdown if any line was learned since the newest, within `LONGEST_LAST` seconds."""
         until = monotonic() + LONGEST_LAST
         await self._collapsing.end()
         if (background := self._background) is not None:
@@ -168,12 +178,12 @@ class Snapshots:
             self._background = None
 
     async def _written(self, learner: Learner, chain: Chain | None, longest: float) -> WrittenFile:
-        """What is known now, in a file."""
+        """Write the present state of the learner to a file."""
         started = perf_counter()
         await self._find_line(learner)
         try:
             async with asyncio.timeout(longest):
-                await learner.settled()  # nothing may come between this and the cut
+                await learner.settled()  # there must be no other await between this and the fork
         except TimeoutError as error:
             raise StoreUnavailable("learners have not merged in time for a snapshot; it is tried again") from error
         try:
@@ -192,10 +202,9 @@ class Snapshots:
         return written
 
     async def _find_line(self, learner: Learner) -> None:
-        """Find out the checksum of the last line that is known, for the snapshot to carry.
+        """Set the learner's `line` to the last line and its checksum, by which a snapshot's log can be identified.
 
-        Where lines come all the time it is that of one a little before: it tells one log from another as well, but for what
-        came since.
+        While new lines arrive all the time, a slightly older line is used, which identifies the log up to that line.
         """
         for _ in range(TRIES):
             position = learner.position
@@ -215,7 +224,7 @@ class Snapshots:
         return written._replace(file=copy)
 
     async def _save(self, written: WrittenFile, chain: Chain | None) -> Saved:
-        """Let the store have a file; the next increment builds on it."""
+        """Save a file as a snapshot of the store, on which the next increment builds."""
         try:
             saved = await self._in_store(partial(self._store.save, written.position, written.file))
         finally:
@@ -231,7 +240,7 @@ class Snapshots:
 
 
 def _is_being_written(file: Path) -> bool:
-    """Whether another process that is alive writes a file: several may have one folder."""
+    """Return whether another living process is writing a file, as several processes may share the folder."""
     pid = next((part for part in file.name.split("-") if part.isdigit()), "")
     try:
         facts = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":" in line)
@@ -242,6 +251,6 @@ def _is_being_written(file: Path) -> bool:
 
 
 def _goes_on(chain: Chain, there: Sequence[Saved]) -> bool:
-    """Whether an increment will do: the chain is short, and nobody else has taken a snapshot since."""
+    """Return whether an increment may follow: the chain is short, and no other process has taken a snapshot since."""
     small = chain.increments < MOST_INCREMENTS and chain.increment_bytes <= MOST_BYTES * chain.full_bytes
     return small and bool(there) and there[0] == chain.newest

@@ -1,4 +1,4 @@
-"""Learners that learn a log for the process that answers, as the runtime sees them: it observes, and they learn."""
+"""The interface to a team: parallel learners that train on the log while the answering process only observes events."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol, TypeAlias
@@ -9,30 +9,33 @@ from coldstream.runtime.records import Record
 
 
 class LearnersLost(ColdstreamError):
-    """Learners that do not answer: a process was killed, a machine is gone. All of them have to begin again."""
+    """Raised where learners do not answer, because a process was killed or a machine is gone. The team must be replaced."""
 
 
 class Team(Protocol):
-    """Learners that learn every line of a log for one recommender, which takes over what they learned at a merge."""
+    """Parallel learners that train on every line of a log for one recommender, which takes over their result at a merge."""
 
     def send(self, lines: Sequence[tuple[int, Record]]) -> None:
-        """Let them learn lines, now or later. The recommender has not applied these lines yet."""
+        """Send lines to the learners, which learn them now or later. The recommender must not have applied them yet."""
 
     def merge(self) -> None:
-        """Take over what they have learned of all lines so far. Raises `LearnersLost` where some do not answer."""
+        """Merge what the learners learned from all lines so far into the recommender.
+
+        Raises `LearnersLost` where a learner does not answer.
+        """
 
     def close(self) -> None:
-        """Let them go."""
+        """Stop the learners."""
 
 
 Hire: TypeAlias = Callable[[Recommender, int], Team]
-"""Makes a team of so many learners that know what a recommender knows."""
+"""A function that makes a team from a recommender, whose state the learners begin with, and the number of learners."""
 
 
 class Hiring(NamedTuple):
-    """Who learns a log in place of the process that answers."""
+    """The factories of the team that learns a log in place of the answering process."""
 
     elsewhere: Hire | None = None
-    """Makes learners in other processes, which learn the log whatever number of learners it has."""
+    """Makes learners in other processes. They are used whatever number of learners the log has."""
     here: Hire | None = None
-    """Makes learners in this process, for a log of several learners where there are none elsewhere."""
+    """Makes learners in this process. They are used for a log of several learners if `elsewhere` is None."""

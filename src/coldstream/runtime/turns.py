@@ -1,4 +1,4 @@
-"""Work that takes long, in steps: between two of them others get their turn."""
+"""Cooperative scheduling: run long work in steps on the event loop, so that other tasks run in between."""
 
 import asyncio
 import math
@@ -9,16 +9,22 @@ from time import perf_counter
 from coldstream.support.steps import Answer, Steps
 
 SLICE = 0.001
-"""Seconds on the event loop after which others get their turn."""
+"""Seconds on the event loop after which a long task yields to others."""
 
 TURNS = 4
-"""Turns of the loop between two slices: a request that came meanwhile is read, handled, answered with others, and sent."""
+"""Iterations of the event loop between two slices.
+
+That many are needed to read a request that arrived meanwhile, handle it, answer it in a batch, and send the answer.
+"""
 
 _next_turn = partial(asyncio.sleep, 0)
 
 
 async def in_turns(steps: Steps[Answer], pause: Callable[[], Awaitable[None]] = _next_turn) -> Answer:
-    """The answer of work in steps, on the event loop, where nothing changes during a step; after each comes a pause."""
+    """Run work in steps on the event loop with a pause after each step, and return its answer.
+
+    No other task runs during a step; state may change during a pause.
+    """
     while True:
         try:
             next(steps)
@@ -29,7 +35,7 @@ async def in_turns(steps: Steps[Answer], pause: Callable[[], Awaitable[None]] = 
 
 
 async def in_slices(steps: Steps[Answer], pause: Callable[[], Awaitable[None]] = _next_turn) -> Answer:
-    """The same with a pause only where the steps since the last one have taken a slice."""
+    """Run work in steps on the event loop with a pause whenever `SLICE` seconds have passed, and return its answer."""
     since = perf_counter()
 
     async def now_and_then() -> None:
@@ -42,17 +48,17 @@ async def in_slices(steps: Steps[Answer], pause: Callable[[], Awaitable[None]] =
 
 
 class Slices:
-    """The slices of a request whose work grows with what its client sends.
+    """Time slices of a request whose work grows with the size of its body.
 
-    Requests that share a `pausing` lock share the loop as one: of all of them together one slice is done, and then `TURNS`
-    turns of the loop go to everybody else.
+    Requests with the same `pausing` lock share the loop as one task: after one slice of all of them together, `TURNS`
+    iterations of the loop go to other tasks.
     """
 
     def __init__(self, pausing: asyncio.Lock) -> None:
         self._pausing, self._since = pausing, -math.inf
 
     async def pause_if_over(self) -> None:
-        """Let others have their turns if the slice has lasted long enough."""
+        """Yield to other tasks if the current slice has lasted longer than `SLICE` seconds."""
         if perf_counter() - self._since > SLICE:
             async with self._pausing:
                 for _ in range(TURNS):

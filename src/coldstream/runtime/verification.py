@@ -1,4 +1,4 @@
-"""Whether a store keeps its word: the log is replayed, and every snapshot on the way must be the same, bit by bit."""
+"""Verification of a store: replay the log and compare every snapshot on the way with the replayed state, bit by bit."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,7 +19,7 @@ LINES_BETWEEN_ADVANCES = 1000
 
 
 class Held(NamedTuple):
-    """What a running replica says that it holds."""
+    """The position and the digest of the state that a running replica reports."""
 
     name: str
     position: int
@@ -27,21 +27,22 @@ class Held(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What was found out."""
+    """The result of a verification."""
 
     base: int
     """The position where the replay began."""
     last: int
-    """The position where it ended."""
+    """The position where the replay ended."""
     replayed: int
+    """The number of lines that were replayed."""
     same: list[Saved]
-    """Snapshots that the replay led to."""
+    """Snapshots that are identical to the replayed state."""
     cut: int
-    """The last line of those that were deleted because they were old: only what is behind it could be looked at."""
+    """The position up to which old lines were deleted from the log, so that they could not be checked."""
     different: list[tuple[Saved, str]]
-    """Those that it did not lead to, or that cannot be read, and why."""
+    """Snapshots that differ from the replayed state or cannot be read, each with the reason."""
     held: list[tuple[Held, str]]
-    """Replicas that were compared, and what is wrong with each; nothing, where all bits are the same."""
+    """Replicas that were compared, each with the difference that was found; an empty text where all bits are the same."""
 
 
 def verified(
@@ -51,12 +52,13 @@ def verified(
     replicas: Sequence[Held] = (),
     here: Hire | None = None,
 ) -> Verdict:
-    """Replay the log from its oldest base, or if only the recent part matters from the oldest snapshot, and compare.
+    """Replay the log, and compare the state with every snapshot and with what replicas reported.
 
-    `advance` hears now and then how many lines are done. Replicas are compared that were asked before. `here`
-    makes the learners of a log of several.
+    The replay begins with the log, or with the oldest readable snapshot if `recent` is set or lines were erased.
+    `advance` is called from time to time with the number of lines read. `here` makes the parallel learners of a log that
+    has several. Raises `StoreDamaged` for a damaged log and `StoreUnavailable` where lines were erased or deleted meanwhile.
     """
-    # By position: of two writers, the one that knows less may have taken the later snapshot.
+    # Sorted by position, because of two writers the one that is behind may have taken the later snapshot.
     waiting = sorted(store.snapshots(), key=lambda saved: (saved.position, saved.number))
     erased, different = store.base(), list[tuple[Saved, str]]()
     learner = _oldest(store, waiting, different) if recent or store.base() else None
@@ -79,7 +81,7 @@ def verified(
             held.append((one, _disagreement_of(one, learner, base)))
 
     store.check()
-    # Where people were erased, nothing before the base is replayed, and yet no line may be missing or changed.
+    # Lines before the base are read although they are not replayed: `read` raises if one is missing or changed.
     for entry in _watched(store.read(base if recent else 0), advance):
         if entry.position <= base:
             continue
@@ -87,15 +89,15 @@ def verified(
         learner.apply(entry.position, record_of(entry))
         replayed += 1
     compare(float("inf"))
-    if store.base() > max(erased, base):  # lines that are deleted before the snapshot it began with are not missed
+    if store.base() > max(erased, base):  # deletions before the snapshot where the replay began do no harm
         raise StoreUnavailable("people were erased or lines deleted meanwhile, so the replay missed lines; run it again")
-    kept = store.snapshots()  # the service may have replaced some meanwhile, which is no fault of theirs
+    kept = store.snapshots()  # the service may have discarded some meanwhile, which are then not reported
     told = [found for found in different if found[0] in kept]
     return Verdict(base, learner.position, replayed, same, store.cut(), told, held)
 
 
 def difference(state: State, other: State) -> str:
-    """The first part of two recommenders' states that differs; nothing, if all bits are the same."""
+    """Return the name of the first part in which two recommenders' states differ, or an empty text if all bits agree."""
     for name in sorted((state[0].keys() | other[0].keys()) - {OWN}):
         if json.dumps(state[0].get(name)) != json.dumps(other[0].get(name)):
             return name
@@ -108,7 +110,7 @@ def difference(state: State, other: State) -> str:
 
 
 def _oldest(store: View, waiting: list[Saved], different: list[tuple[Saved, str]]) -> Learner | None:
-    """The learner of the oldest snapshot that is whole."""
+    """Load the oldest readable snapshot, and append those that cannot be read to `different`."""
     for saved in waiting:
         try:
             return loaded(store, saved)

@@ -1,4 +1,4 @@
-"""Compiling before anybody waits: every kernel that a service calls is called once, on a recommender that is thrown away."""
+"""Warm-up: compile every kernel that a service calls before the first request, by calling it on a throw-away recommender."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ _ITEMS = 12
 
 
 def warm_up(schema: Schema, hyperparameters: Hyperparameters) -> None:
-    """Compile, or load what was compiled before."""
+    """Compile the kernels of learning, snapshots, eviction and answering, or load them from the cache of compiled code."""
     recommender, event = example_recommender(schema, hyperparameters), Event("user", "item 1", 0.0)
     recommender.learn(event)
     recommender.observe(event)
@@ -25,16 +25,16 @@ def warm_up(schema: Schema, hyperparameters: Hyperparameters) -> None:
     Recommender.from_state(*recommender.state())
     recommender.remove_item("item 0")
     recommender.forget_user("user")
-    least_used(np.zeros(1), np.zeros(1, np.int32), np.zeros(1), 1)  # nothing has to go of so little
+    least_used(np.zeros(1), np.zeros(1, np.int32), np.zeros(1), 1)  # compiles the kernel and evicts nothing
 
 
 def warm_reading(schema: Schema, hyperparameters: Hyperparameters) -> None:
-    """The part of it that answers: another process may do the rest meanwhile."""
+    """Compile only the kernels that answer requests, so that another process may compile the others meanwhile."""
     _read(example_recommender(schema, hyperparameters))
 
 
 def example_recommender(schema: Schema, hyperparameters: Hyperparameters) -> Recommender:
-    """A recommender with a few items, to be thrown away."""
+    """Return a recommender with a few example items, for a caller that throws it away."""
     recommender = Recommender(schema, hyperparameters)
     examples = {field.name: _example(field) for field in schema.item}
     attributes = {name: raw for name, raw in examples.items() if raw is not None}

@@ -1,1 +1,1 @@
-"""Erasure of people from the log, the snapshots and the lists that were shown; compaction of old lines."""
+"""Erasure of deleted users from the log, the snapshots and the lists shown to them; compaction of old log lines."""

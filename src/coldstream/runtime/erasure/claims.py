@@ -1,12 +1,12 @@
-"""Who had which values: what tells the values that nobody has any more, though lines that had them are deleted.
+"""Claims: which people had which attribute and context values, as far as the lines that show it were deleted.
 
-A value of a user's attribute or of a context is claimed by every person one of whose lines has it. Of lines that are
-deleted, the store keeps who claimed what of the values that are known, as digests of field and value: a value may lose its
-column and get another, and a column may come to stand for something else. A value that more than a few people claimed is
-everybody's from then on.
+A person claims a value of a user attribute or of a context if one of the person's lines contains it. An erasure releases the
+values that no remaining person claims. When compaction deletes lines, the store keeps their claims on values that are in the
+vocabulary, as digests of field and value. Digests are kept and not columns, because a value may get another column and a
+column another value. A value that more than `FEW` people claimed belongs to everybody from then on and is never released.
 
-A session that was folded into a user claims under its own name. Where the line that says so is deleted, the store keeps the
-session with the user, as a digest too.
+A session that was merged into a user claims under its own id. When the line of the merge is deleted, the store keeps a
+digest of the session's id with the user.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,46 +21,45 @@ from coldstream.runtime.records import Record
 from coldstream.storage.store import LogLine
 
 FEW = 8
-"""People of whom each is remembered; a value of more than these tells nothing of anybody, and stays."""
-
-
+"""The largest number of people remembered per value. A value with more identifies no person, and is never released."""
 MOST_KNOWN = 100_000
-"""Values that are looked up once; those of a field in which every line says something new would fill the memory."""
+"""The largest number of looked-up values that are cached; the cache is cleared beyond it, as a field may be all unique."""
 
 
 class Claimed(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is kept of a person's deleted lines, or of everybody's: digests of the values they had."""
+    """The stored form of the claims of one person, or of everybody, in deleted lines."""
 
     values: tuple[int, ...] = ()
+    """Digests of fields and values."""
     columns: tuple[int, ...] = ()
-    """What older releases kept instead: the columns that the values had when the lines were deleted."""
+    """The columns that the values had when the lines were deleted, which older releases kept in place of digests."""
     sessions: tuple[int, ...] = ()
-    """Digests of the sessions that were folded into the person and have claims of their own."""
+    """Digests of the ids of sessions that were merged into the person and have claims of their own."""
 
 
 _encoder, _decoder = msgspec.json.Encoder(), msgspec.json.Decoder(Claimed)
 
 
 def digest(inspection: Inspection, value: FieldValue) -> int:
-    """64 bits that stand for a field and a value of it, whatever their numbers are."""
+    """Return a 64-bit digest of a field's name and a value, which does not depend on their numbers in the vocabulary."""
     field, own = inspection.field_name(value[0]).encode(), value[1].encode()
     whole = blake2b(len(field).to_bytes(4, "little") + field + own, digest_size=8, person=b"claims")
     return int.from_bytes(whole.digest(), "little")
 
 
 def session_digest(session: str) -> int:
-    """64 bits that stand for the id of a session."""
+    """Return a 64-bit digest of a session's id."""
     return int.from_bytes(blake2b(session.encode(), digest_size=8, person=b"sessions").digest(), "little")
 
 
 class Said:
-    """Finds out which values a line says, and looks up once what is said again and again."""
+    """A reader of the values in log lines, with a cache for values that recur."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str, str], list[FieldValue]] = {}
 
     def values(self, inspection: Inspection, record: Record) -> tuple[str, list[FieldValue]] | None:
-        """Who claims what with a line; None where it is no person's."""
+        """Return the person of a line and the values that the line claims, or None if the line has no claims."""
         claims = record.claims()
         if claims is None:
             return None
@@ -70,7 +69,7 @@ class Said:
         return claims.person, values
 
     def _values(self, inspection: Inspection, side: str, name: str, raw: Any) -> list[FieldValue]:
-        if type(raw) is not str:  # lists have no hash, and are rarely the same
+        if type(raw) is not str:  # lists are not hashable, and rarely recur
             return inspection.values_of(side, {name: raw})
         found = self._known.get((side, name, raw))
         if found is None:
@@ -81,14 +80,14 @@ class Said:
 
 
 class Claims:
-    """The claims of lines that are deleted."""
+    """The claims of deleted lines: those kept so far, and those of the lines about to be deleted."""
 
     def __init__(self, kept: Iterable[LogLine]) -> None:
         self._people: dict[int, set[str]] = {}
         self._everybodys: set[int] = set()
         self._new: dict[str | None, set[int]] = {}
         self._new_sessions: dict[str, set[int]] = {}
-        self._named = set[str]()  # people of whom anything is kept
+        self._named = set[str]()  # people of whom a claim is kept
         for claim in claimed(kept):
             if claim.person is not None:
                 self._named.add(claim.person)
@@ -96,7 +95,7 @@ class Claims:
                 self._add(claim.person, value)
 
     def add(self, person: str, values: Iterable[int]) -> None:
-        """One more line, with the digests of its values."""
+        """Add the claims of a person's line, given the digests of its values."""
         for value in values:
             if value in self._everybodys or person in self._people.get(value, ()):
                 continue
@@ -107,13 +106,13 @@ class Claims:
                 self._named.add(owner)
 
     def fold(self, session: str, user: str) -> None:
-        """A line that says that a session was folded into a user. It is kept where anything is kept of the session."""
+        """Add the merge of a session into a user. It is kept only if claims of the session are kept."""
         if session in self._named:
             self._new_sessions.setdefault(user, set()).add(session_digest(session))
             self._named.add(user)
 
     def new(self) -> list[LogLine]:
-        """What the store is to keep of the lines that were added."""
+        """Return what the store must keep of the lines added since the last call."""
         found, self._new = self._new, {}
         sessions, self._new_sessions = self._new_sessions, {}
         kept = [(person, Claimed(tuple(sorted(values)))) for person, values in found.items()]
@@ -130,7 +129,7 @@ class Claims:
 
 
 class Claim(NamedTuple):
-    """What a person claimed in lines that are deleted; None is everybody."""
+    """What one person claimed in deleted lines, or everybody where `person` is None; see `Claimed` for the fields."""
 
     person: str | None
     values: tuple[int, ...]
@@ -139,7 +138,7 @@ class Claim(NamedTuple):
 
 
 def claimed(kept: Iterable[LogLine]) -> Iterator[Claim]:
-    """Who claimed what in lines that are deleted."""
+    """Yield the claims that the store kept of deleted lines. Raises `StoreDamaged` for one that cannot be read."""
     for line in kept:
         try:
             own = _decoder.decode(line.body)

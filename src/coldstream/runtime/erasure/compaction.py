@@ -1,7 +1,7 @@
-"""How much of a log is kept: what is older than wanted, or more than there is room for, is deleted in the background.
+"""Log compaction: delete lines that are older than the retention time or exceed the disk limit, in the background.
 
-Only lines that every kept snapshot knows are deleted, so a restart never misses them. Where lines end that are old enough,
-marks tell: from time to time the store notes how far the log has come.
+Only lines covered by every kept snapshot are deleted, so a restart never needs them. The age of lines is known from marks:
+from time to time the store records the end of the log together with the time.
 """
 
 import logging
@@ -19,25 +19,25 @@ from coldstream.support.steps import Steps
 log = logging.getLogger(__name__)
 
 MARKS = 100
-"""Marks in the time that lines are kept: lines may stay by a part in so many longer."""
+"""The number of marks within the retention time. Lines may be kept longer than that time by one part in so many."""
 
 LONGEST_BETWEEN_MARKS, LOOK_EVERY = 3600.0, 60.0
-"""Seconds: where lines are kept for long, or for ever; and between two looks at the room that is taken."""
+"""The longest time between two marks, and the longest time between two checks of the store's size; both in seconds."""
 
 MOST_AT_ONCE = 100_000
-"""Lines that are deleted in one go. After each the room is looked at anew."""
+"""The largest number of lines deleted in one pass. The size is measured again after each pass."""
 
 WORTH_NEW_SNAPSHOTS = 0.1
-"""The part of a log that is to go and that old snapshots need, from which on it is worth to take new ones for it."""
+"""The fraction of the log that is due for deletion but needed by old snapshots, from which on new snapshots are taken."""
 
 ENOUGH = 0.9
-"""The part of the room that is left taken when lines are deleted because there is too little."""
+"""The fraction of the disk limit down to which lines are deleted once the limit is exceeded."""
 
 
 class Compaction:
-    """Deletes the beginning of a log that is older than `retain` seconds, or where the store has more than `disk` bytes.
+    """Deletes the oldest lines of a log: those older than `retain` seconds, and more where the store exceeds `disk` bytes.
 
-    0 is for ever, and any size.
+    0 stands for no limit of either.
     """
 
     def __init__(
@@ -51,8 +51,9 @@ class Compaction:
         bytes_beside: Callable[[], int] = lambda: 0,
     ) -> None:
         self.size: int | None = None
-        """Bytes of log and snapshots and of what is kept beside them, when they were looked at last."""
+        """The bytes of log, snapshots and data beside them when last measured; None before the first measurement."""
         self.cut = 0
+        """The position up to which lines were deleted, when last read from the store."""
         self._store, self._in_store, self._snapshots, self._now = store, in_store, snapshots, now
         self._retain, self._disk, self._bytes_beside = retain, disk, bytes_beside
         self._between = min(retain / MARKS, LONGEST_BETWEEN_MARKS) if retain else LONGEST_BETWEEN_MARKS
@@ -61,11 +62,11 @@ class Compaction:
 
     @property
     def is_due(self) -> bool:
-        """Whether it is time to look."""
+        """Whether the time for the next `compact` has come."""
         return self._now() >= self._look_at
 
     async def compact(self, learner: Learner, reading: LogReading) -> None:
-        """Note how far the log has come, and delete of it what is to go."""
+        """Record a mark if one is due, measure the store, and delete the lines that exceed a limit."""
         self._look_at = self._now() + max(1.0, min(self._between, LOOK_EVERY))
         if not self._begun:  # a process may have been killed while it deleted
             await reading.done_in_store(self._store.clear_in_steps())
@@ -81,7 +82,7 @@ class Compaction:
             await self._delete(learner, reading, until)
 
     async def _measured(self) -> int:
-        """The size. Before lines go, what is taken for nothing does."""
+        """Return the size in bytes, measured again after giving back unused space where it is above the limit."""
         beside = self._bytes_beside()
         size = await self._in_store(self._store.size) + beside
         if self._disk and size > self._disk:
@@ -90,7 +91,7 @@ class Compaction:
         return size
 
     async def _kept(self, learner: Learner, wanted: int) -> int:
-        """The last line that no snapshot needs. Where many are to go that some need, new ones take the place of all."""
+        """Return the last position that no snapshot needs, after replacing all snapshots if they keep too many lines."""
         kept = await self._snapshots.oldest_kept()
         if wanted - max(kept, self.cut) >= WORTH_NEW_SNAPSHOTS * (learner.position - self.cut):
             kept = await self._snapshots.replace(learner)
@@ -102,7 +103,7 @@ class Compaction:
             await self._in_store(partial(self._store.mark, self._now()))
 
     async def _wanted(self, learner: Learner) -> int:
-        """The last line that is to go."""
+        """Return the last position that the retention time or the disk limit requires to delete."""
         wanted = 0
         if self._retain:
             marks = await self._in_store(self._store.marks)
@@ -114,7 +115,7 @@ class Compaction:
         return wanted
 
     def _tell_of_too_little_room(self) -> None:
-        """Say once that the store takes more than it may, though nothing is left that could go."""
+        """Log once that the store exceeds its limit although no more lines can be deleted."""
         too_much = self._disk and (self.size or 0) > self._disk
         if too_much and not self._told:
             facts = {"bytes": self.size, "disk": self._disk}
@@ -137,7 +138,7 @@ def _taken(learner: Learner, claims: Claims, said: Said, lines: list[Line]) -> S
         if isinstance(record, UserMerged):
             claims.fold(record.id, record.into)
         elif own is not None:
-            known = (value for value in own[1] if inspection.columns([value]))  # of others nothing is there to release
+            known = (value for value in own[1] if inspection.columns([value]))  # values without a column need no release
             claims.add(own[0], [digest(inspection, value) for value in known])
         if number % 50 == 49:
             yield

@@ -1,15 +1,15 @@
-"""People who were forgotten, and how they are erased from all that is on disk, in the background.
+"""Erasure of deleted users from everything on disk, in the background.
 
-When a deletion is answered, its line is durable and the person is gone from what is known. What follows is found again after
-a crash, because the line that asks for it is in the log until the end:
+When the service answers a deletion, its line in the log is durable and the user is gone from memory. The steps that follow
+are resumed after a crash, because the deletion's line stays in the log until all of them are done:
 
-1. the log is read, to find the sessions that were folded into the person, and the values that nobody else had;
-2. a line of the log releases them, so that a replay knows what and when;
-3. new snapshots take the place of all that knew the person or the values;
-4. the lines of the person and of the sessions are purged, and the line that asked for it last.
+1. The log is read, to find the sessions that were merged into the user, and the values that no other person had.
+2. A line that releases these values is logged, so that a replay releases them at the same point.
+3. New snapshots replace all those that contain the user or the values.
+4. The lines of the user and of the sessions are purged, and the deletion's own line last.
 
-What is kept of the person beside the log, such as lists that were shown, is erased as soon as it is known who goes. Where
-that fails, it is tried again with growing pauses and holds nothing else up: the line that asked for it stays in the log.
+Data beside the log, such as lists that were shown, is erased as soon as the sessions are known. If that fails, it is retried
+with growing pauses. The other steps do not wait for it, but the deletion's line stays in the log until it has succeeded.
 """
 
 import logging
@@ -30,23 +30,23 @@ from coldstream.storage.store import LogLine, Store
 from coldstream.support.steps import Steps
 
 STEP = 500
-"""Values whose digests are compared in one step."""
+"""The number of values whose digests are compared in one step."""
 
 
 class UnclaimedValues:
-    """Users' and contexts' values that no line has but those of people who leave, as far as lines were read.
+    """User and context values that occur in no line read so far, apart from lines of the people to erase.
 
-    Values that were left behind by people who went before are found as well.
+    Values that people erased earlier have left behind are among them.
     """
 
     def __init__(self, values: set[FieldValue], leaving: Leaving) -> None:
         self._unclaimed, self._leaving, self._said = values, leaving, Said()
 
     def read_kept(self, inspection: Inspection, kept: Iterable[LogLine]) -> Steps[None]:
-        """What is kept of deleted lines claims what it says."""
+        """Remove the values that claims kept of deleted lines give to people who stay, in steps."""
         own = [claim for claim in claimed(kept) if claim.person not in self._leaving.people]
         values = {value for claim in own for value in claim.values}
-        # Older releases kept columns, which are taken for what they stand for now.
+        # Older releases kept columns instead of digests; they are interpreted by the present vocabulary.
         columns = {column for claim in own for column in claim.columns}
         if not values and not columns:
             return
@@ -57,45 +57,43 @@ class UnclaimedValues:
                 yield
 
     def read(self, inspection: Inspection, position: int, record: Record) -> None:
-        """One more line, which claims what it says."""
+        """Remove the values in a line, unless the line is to be erased."""
         said = self._said.values(inspection, record)
         if said is not None and not self._leaving.has_left(said[0], position):
             self._unclaimed.difference_update(said[1])
 
     def columns(self, inspection: Inspection) -> tuple[int, ...]:
-        """The columns, now, of what is unclaimed by all lines that were read, in ascending order."""
+        """Return the present columns of the unclaimed values, in ascending order."""
         return tuple(sorted(inspection.columns(self._unclaimed)))
 
 
 log = logging.getLogger(__name__)
 
 NEAR = 1000
-"""Lines that may be left to read when the writer is asked to write the values down, which then waits for them."""
-
-
+"""The largest number of unread lines with which the writer may be asked to log the release; it waits until they are read."""
 SHORTEST_RETRY, LONGEST_RETRY = 1.0, 300.0
-"""Seconds after which it is tried again to erase what is kept beside the log. The pause doubles with every failure."""
+"""Seconds before erasing data beside the log is retried: the first pause and the longest. It doubles with every failure."""
 
 
 EraseBeside: TypeAlias = Callable[[Collection[str]], Awaitable[None]]
-"""Erases people from what is kept beside the log; what it raises has the log remember them, and it is tried again."""
+"""A function that erases people from data beside the log. If it raises, the log keeps their deletion lines for a retry."""
 
 
 async def nothing_beside(_: Collection[str]) -> None:
-    """There is nothing but the log."""
+    """Erase nothing: for a service that keeps no data beside the log."""
 
 
 class Pending(NamedTuple):
-    """A person who is forgotten and not erased yet."""
+    """The deletion of a user who is not erased from the store yet."""
 
     position: int
-    """Of the line that asks for it."""
+    """The position of the deletion's line."""
     since: float
-    """When it was asked for, by the monotonic clock."""
+    """When the deletion was requested, in seconds of the monotonic clock."""
 
 
 class Erasures:
-    """Those who are to be erased, and the work of it."""
+    """The users waiting to be erased, and the work that erases them."""
 
     def __init__(
         self,
@@ -109,19 +107,19 @@ class Erasures:
         self.pending: dict[str, Pending] = {}
         self._beside, self._wait = beside, wait
         self._beside_after, self._beside_pause = -math.inf, SHORTEST_RETRY
-        self._purged: dict[str, Pending] = {}  # of whom the log has only the line that asks, until all else is done
-        self._people: dict[str, int] = {}  # those, with their sessions
+        self._purged: dict[str, Pending] = {}  # users of whom only the deletion line is left, until data beside is erased
+        self._people: dict[str, int] = {}  # the purged users and their sessions, with positions
         self._store, self._in_store, self._snapshots, self._now = store, in_store, snapshots, now
         self._unclaimed: UnclaimedValues | None = None
         self._read = 0
 
     @property
     def oldest_seconds(self) -> float:
-        """How long ago the first of those was asked for who are not erased yet; 0 where there are none."""
+        """The age of the oldest pending deletion in seconds; 0 where there is none."""
         return max((monotonic() - pending.since for pending in self.pending.values()), default=0.0)
 
     async def look(self) -> None:
-        """Find out who is to be erased."""
+        """Read the pending deletions from the store."""
         found, known = await self._in_store(self._found), self.pending
         for user, one in known.items():
             if user in found and found[user].position == one.position:
@@ -134,13 +132,16 @@ class Erasures:
             entry = next(iter(self._store.read(position - 1)), None)
             record = None if entry is None else record_of(entry)
             asked = record.time if isinstance(record, UserForgotten) else 0.0
-            waited = self._now() - (asked or self._now())  # older releases did not say when
-            # A time to come is that of a clock which was ahead. How long ago it was then is not known: it is due now.
+            waited = self._now() - (asked or self._now())  # older releases did not log the time
+            # A time in the future comes from a clock that was ahead. The deletion's true age is unknown, so it is due now.
             found[user] = Pending(position, monotonic() - (waited if waited >= 0 else self._wait))
         return found
 
     async def erase(self, learner: Learner, reading: LogReading, release: Callable[[], Awaitable[object]]) -> None:
-        """Erase those who are pending now from everything. `release` has the writer write down what `columns` tells."""
+        """Erase all users who are pending now from the store and from data beside it.
+
+        `release` must make the writer log the columns that `columns` returns.
+        """
         new = {user: one for user, one in self.pending.items() if self._purged.get(user) != one}
         self._purged = {user: one for user, one in self._purged.items() if self.pending.get(user) == one}
         found = Leaving({user: one.position for user, one in new.items()})
@@ -155,7 +156,7 @@ class Erasures:
             self._unclaimed = None
         if new:
             position = await self._snapshots.replace(learner)
-            stays = new if is_beside else {}  # the lines that ask for it
+            stays = new if is_beside else {}  # users whose deletion lines are kept
             until = {user: stays[user].position - 1 if user in stays else last for user, last in found.people.items()}
             await reading.done_in_store(self._store.purge_in_steps(until, position))
             facts = {"count": len(new), "sessions": len(found.people) - len(new), "position": position}
@@ -166,13 +167,13 @@ class Erasures:
         if self._purged:
             base = await self._in_store(self._store.base)
             await reading.done_in_store(self._store.purge_in_steps(self._people, base))
-        # Whoever came back and left again meanwhile is still to be erased.
+        # A user who was added and deleted again meanwhile stays pending.
         done = self._purged | new
         self.pending = {user: one for user, one in self.pending.items() if done.get(user) != one}
         self._purged, self._people = {}, {}
 
     async def _erased_beside(self, people: Collection[str]) -> bool:
-        """Whether people are erased from what is kept beside the log. After a failure it is not tried at once again."""
+        """Erase people from data beside the log and return whether that was done; after a failure, wait before a retry."""
         if monotonic() < self._beside_after:
             return False
         try:
@@ -191,14 +192,17 @@ class Erasures:
         return True
 
     async def columns(self, learner: Learner, reading: LogReading) -> tuple[int, ...]:
-        """The columns of values that nobody has but those who leave. Nothing may be learned while it is asked for."""
+        """Return the columns of values that only the people to erase have. Nothing may be learned meanwhile."""
         assert self._unclaimed is not None
         while self._read < learner.position and (lines := await reading.page(self._read)):
             await reading.done(self._take(learner, lines))
         return self._unclaimed.columns(learner.recommender.inspection)
 
     async def _read_log(self, learner: Learner, reading: LogReading, leaving: Leaving) -> None:
-        """Find out who leaves, and which values with them. Backwards from here, and then what has come since."""
+        """Find the sessions and the values to erase.
+
+        It reads the log backwards from the present position, and then forwards what was appended meanwhile.
+        """
         inspection = learner.recommender.inspection
         values = await reading.done(inspection.given_in_steps())
         until, cut = learner.position, await self._in_store(self._store.cut)
@@ -215,7 +219,7 @@ class Erasures:
             until = learner.position
             async for lines in reading.pages(self._read, until):
                 await reading.done(self._take(learner, lines))
-            self._read = until  # the last of them may be purged
+            self._read = until  # set explicitly, because the last line may have been purged and thus not read
 
     def _take(self, learner: Learner, lines: Iterable[Line]) -> Steps[None]:
         assert self._unclaimed is not None

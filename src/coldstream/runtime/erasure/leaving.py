@@ -1,7 +1,7 @@
-"""Those who leave: people who are to be erased, and the sessions that were folded into them.
+"""The set of people to erase: deleted users, and the sessions that were merged into them.
 
-Nobody has to remember who was folded into whom: the log says it, which is read for an erasure anyway. It is read backwards,
-so that a session is known to leave before its own lines come. Of lines that are deleted, what is kept of them says it.
+Which session was merged into which user is found in the log, which an erasure reads anyway. The log is read backwards, so
+that a merge is read before the session's own lines. For lines that were deleted by compaction, the kept claims tell.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,27 +12,30 @@ from coldstream.storage.store import LogLine
 from coldstream.support.steps import Steps
 
 STEP = 500
-"""Lines of what is kept that are looked at in one step."""
+"""The number of kept claims that are processed in one step."""
 
 
 class Leaving:
-    """People, each of whom leaves up to a position: whoever came back after it is somebody else."""
+    """People to erase, each up to a log position; lines after it belong to a new person with the same id."""
 
     def __init__(self, people: Mapping[str, int]) -> None:
         self.people = dict(people)
-        """With the sessions that were found, each up to the line that folded it into somebody who leaves."""
+        """Positions by id, including merged sessions; a session is erased up to the line that merged it."""
 
     def has_left(self, person: str, position: int) -> bool:
-        """Whether a line of a person's goes."""
+        """Return whether a person's line at a position is to be erased."""
         return position <= self.people.get(person, 0)
 
     def follow(self, position: int, record: Record) -> None:
-        """One more line, which may say that a session leaves; lines that come after it were followed before."""
+        """Process a line, which may merge a session into a person to erase. Lines must be given in descending order."""
         if isinstance(record, UserMerged) and self.has_left(record.into, position):
             self.people[record.id] = max(position, self.people.get(record.id, 0))
 
     def follow_kept(self, kept: Iterable[LogLine]) -> Steps[None]:
-        """What is kept of deleted lines. Of sessions that it tells of, no line is left: they leave up to position 0."""
+        """Find merged sessions in the claims kept of deleted lines, in steps.
+
+        No lines of these sessions are left, so they are added with position 0.
+        """
         folded, names = dict[str, set[int]](), dict[int, str]()
         for number, claim in enumerate(claimed(kept)):
             if claim.person is not None:

@@ -1,4 +1,4 @@
-"""The log read in the background: a page at a time in the store's thread, between which the writer gets its turn."""
+"""Background reading of the log, page by page in the store's thread, so that the writer's commits run in between."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -15,27 +15,28 @@ from coldstream.storage.store import Store
 from coldstream.support.steps import Answer, Steps
 
 SHARE = 0.5
-"""The most of the store's time that reading may take, so that those who write hardly notice."""
+"""The largest fraction of the store thread's time that reading may take, so that commits are hardly delayed."""
 
 LOOKED_THROUGH = 100_000
-"""Lines that the store looks through in one go."""
+"""The number of lines that the store searches in one call."""
 
 Line = tuple[int, Record]
+"""A position of the log and the record there."""
 
 
 class LogReading:
-    """Reads lines and gives others their turn. `unwanted` is asked now and then, and ends it with `Interrupted`."""
+    """A reader of the log that yields to other work. Its methods raise `Interrupted` once `unwanted` returns True."""
 
     def __init__(self, store: Store, in_store: InStore, unwanted: Callable[[], bool]) -> None:
         self._store, self._in_store, self._unwanted = store, in_store, unwanted
 
     async def page(self, after: int) -> list[Line]:
-        """The first lines behind a position."""
+        """Return the first page of lines after a position."""
         lines, _ = await self._in_store(partial(_page, self._store, after))
         return lines
 
     async def pages(self, after: int, until: int) -> AsyncIterator[list[Line]]:
-        """The lines behind a position up to another, slowly."""
+        """Yield the lines after a position up to another, page by page, with pauses that keep within `SHARE`."""
         while after < until:
             lines, seconds = await self._in_store(partial(_page, self._store, after))
             if not lines:
@@ -45,7 +46,7 @@ class LogReading:
             await self.pause(seconds * (1 / SHARE - 1))
 
     async def pages_backwards(self, until: int, after: int) -> AsyncIterator[list[Line]]:
-        """The lines up to a position and behind another, the last first, slowly."""
+        """Yield the lines up to a position and after another, the last first, with pauses that keep within `SHARE`."""
         while until > after:
             start = max(after, until - PAGE)
             lines, seconds = await self._in_store(partial(_page, self._store, start, until))
@@ -54,7 +55,7 @@ class LogReading:
             await self.pause(seconds * (1 / SHARE - 1))
 
     async def has_lines(self, user: str, until: int) -> bool:
-        """Whether there are lines of a user up to a position, or anything is kept of lines that were deleted."""
+        """Return whether the log has lines of a user up to a position, or the store keeps claims of the user."""
         if any(line.user == user for line in await self._in_store(self._store.kept)):
             return True
         for start in range(await self._in_store(self._store.cut), until, LOOKED_THROUGH):
@@ -64,23 +65,23 @@ class LogReading:
         return False
 
     async def done(self, steps: Steps[Answer]) -> Answer:
-        """The answer of work that is done in steps on the event loop."""
+        """Run work in steps on the event loop, and return its answer."""
         return await in_slices(steps, lambda: self.pause(0))
 
     async def done_in_store(self, steps: Iterator[None]) -> None:
-        """Do work of the store in its thread, a step at a time."""
+        """Run work in steps in the store's thread."""
         while await self._in_store(lambda: next(steps, self) is None):
             await self.pause(0)
 
     async def pause(self, seconds: float) -> None:
-        """Give others their turn."""
+        """Sleep, or raise `Interrupted` if the work is unwanted."""
         if self._unwanted():
             raise Interrupted("work in the background was interrupted; the next start goes on with it")
         await asyncio.sleep(seconds)
 
 
 def _page(store: Store, after: int, until: int | None = None) -> tuple[list[Line], float]:
-    """Lines, and how long it took to read them."""
+    """Return a page of lines, and the seconds that it took to read them."""
     started = perf_counter()
     lines = [(entry.position, record_of(entry)) for entry in islice(store.read(after, until), PAGE)]
     return lines, perf_counter() - started

@@ -1,1 +1,1 @@
-"""Processes that share a store: the writer, its followers, and how one takes over from another."""
+"""Replication: processes that share a store, of which one writes and the others follow, and failover between them."""

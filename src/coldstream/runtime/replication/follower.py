@@ -1,6 +1,6 @@
-"""A follower: reads what another process writes to the log, learns it, and holds the same bits.
+"""The follower: a replica that reads the lines which the writer appends to the log, learns them, and holds the same bits.
 
-As with the writer, all that touches the learner runs on the event loop, and the store has a thread of its own.
+As in the writer, all code that touches the learner runs on the event loop, and the store has a thread of its own.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from coldstream.storage.view import View
 log = logging.getLogger(__name__)
 
 READ_EVERY = 0.5
-"""Seconds after which the log is read though nobody has told of new lines."""
+"""Seconds after which the log is read without a notification of new lines."""
 
 Answer = TypeVar("Answer")
 
@@ -42,11 +42,11 @@ class _Page(NamedTuple):
 
 
 class Follower:
-    """Learns what the log gets, until it is told to stop."""
+    """A process that learns the lines of another process's log until it is stopped."""
 
     role = Role.FOLLOWER
     waiting = commits = 0
-    """Nothing is written here."""
+    """The counterparts of the writer's figures, always 0 because a follower writes no records."""
 
     def __init__(
         self,
@@ -59,9 +59,9 @@ class Follower:
     ) -> None:
         self.learner = learner
         self.failed: BaseException | None = None
-        """What ended it, where it was not asked to end."""
+        """The error that ended the follower; None while it runs or after a regular stop."""
         self.store_works = True
-        """Whether the last that was asked of the store was done."""
+        """Whether the last call of the store succeeded."""
         self.takes_snapshots = False
         """Whether it is this follower's duty to take snapshots."""
         self.snapshots = Snapshots(store, self._in_store, folder)
@@ -75,24 +75,24 @@ class Follower:
 
     @property
     def lag(self) -> Lag:
-        """How far it is behind."""
+        """The present lag behind the log."""
         lines = max(0, self._last - self.learner.position)
         late = monotonic() - self._level
         return Lag(lines, late if lines or not self.store_works or late > 2 * READ_EVERY else 0.0)
 
     @property
     def stopped(self) -> bool:
-        """Whether it was told to stop."""
+        """Whether `stop` was called."""
         return self._stopping
 
     def notice(self, last: int) -> None:
-        """The log has come to a position."""
+        """Note that the log extends to the position `last`, and wake the reading if lines are missing."""
         self._last = max(self._last, last)
         if self._last > self.learner.position:
             self._wake.set()
 
     async def start(self, failed: Callable[[], None]) -> None:
-        """Begin to follow. `failed` hears of the end where nobody asked for it."""
+        """Start to follow. `failed` is called if the follower ends because of an error."""
         await self.snapshots.look(self.learner)
         self._task = asyncio.create_task(self._run(failed))
 
@@ -101,20 +101,20 @@ class Follower:
         return await self.snapshots.take(self.learner)
 
     async def catch_up(self) -> None:
-        """Learn all that the log has now."""
+        """Learn all lines that the log has now."""
         async with self._reading:
             while await self._read():
                 pass
 
     async def finish(self) -> None:
-        """A last snapshot, where nobody else goes on."""
+        """Take a last snapshot, for a shutdown in which no other process continues. A failure is only logged."""
         try:
             await self.snapshots.finish(self.learner)
         except NOT_NOW as error:
             log.warning("no last snapshot; the log will be replayed", extra={"reason": str(error)})
 
     async def stop(self) -> None:
-        """Read no more, and give the store back."""
+        """Stop reading and close the store."""
         self._stopping = True
         self._wake.set()
         await self.snapshots.give_up()
@@ -135,13 +135,13 @@ class Follower:
                     self.snapshots.begin_if_due(self.learner, self._limits.snapshot_lines, self._limits.snapshot_seconds)
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._wake.wait(), READ_EVERY)
-        except Exception as error:  # what is known may be half of a line ahead: only a new start is sure to be right
+        except Exception as error:  # a line may be half applied, so only a restart gives a state known to be right
             self.failed = error
             log.critical("the log cannot be followed any further", exc_info=error)
             failed()
 
     async def _read(self) -> bool:
-        """Learn the next lines; whether there may be more."""
+        """Learn the next page of lines, and return whether there may be more."""
         begun, after = monotonic(), self.learner.position
         page = await self._in_store(partial(_page, self._store, after))
         if page.base > after:
@@ -155,7 +155,7 @@ class Follower:
         return self.learner.position < self._last and bool(page.lines)
 
     async def _begin_anew(self) -> None:
-        """Begin with a snapshot again: people were erased, or lines deleted, that were not learned here."""
+        """Reload from a snapshot, because lines were erased or deleted before they were learned here."""
         log.warning("lines were erased before they were learned here", extra={"position": self.learner.position})
         curves = self.learner.curves
         self.learner = await self._in_store(self._anew)
@@ -175,7 +175,7 @@ class Follower:
 
 
 def _page(store: View, after: int) -> _Page:
-    """The next lines. The base is asked for afterwards: nothing before it may have been read with lines missing."""
+    """Return the next page of lines. The base is read last, so that an erasure during the reading is noticed."""
     last = store.last()
     lines = [(entry.position, record_of(entry)) for entry in islice(store.read(after), PAGE)] if last > after else []
     return _Page(lines, store.base(), last)

@@ -1,7 +1,7 @@
-"""One of several processes on one store: it follows the one that writes, and takes its place when that is gone.
+"""Failover: a replica follows the writer of a shared store, and becomes the writer when that one is gone.
 
-Whoever writes beats; a follower that sees neither a beat nor anybody with the right to write takes the right, learns what is
-left of the log, and writes. A writer that finds another in its place follows it.
+The writer sends heartbeats through the store. A follower that sees no heartbeat for long enough, or no holder of the right
+to write, takes that right, learns the rest of the log, and writes. A writer that lost the right to another process follows.
 """
 
 import asyncio
@@ -27,11 +27,14 @@ from coldstream.storage.sharing import News, Shared, Sharing
 from coldstream.storage.store import ClaimedStore
 
 LONGEST_BLINK = 1.0
-"""Seconds between two looks that count at most: whoever was stopped itself has not seen that a writer was silent."""
+"""The most seconds between two looks that count as the writer's silence.
+
+A process that was suspended itself cannot tell whether the writer was silent for longer.
+"""
 
 
 class Watch:
-    """Looks at a writer again and again. The time is passed in."""
+    """A failure detector: declares the writer gone after `patience` seconds without a heartbeat, or if its lock is free."""
 
     def __init__(self, patience: float) -> None:
         self._patience = patience
@@ -40,16 +43,16 @@ class Watch:
         self._silent = 0.0
 
     def begin(self) -> None:
-        """Begin anew, with whoever writes now."""
+        """Start over with the present writer."""
         self._seen = self._looked = None
         self._silent = 0.0
 
     def is_due(self, now: float, every: float) -> bool:
-        """Whether it is time for another look."""
+        """Return whether `every` seconds have passed between the last look and the time `now`, or there was no look yet."""
         return self._looked is None or now - self._looked >= every
 
     def is_gone(self, news: News, now: float) -> bool:
-        """Whether the writer is gone, by what was seen so far."""
+        """Take in news of the writer at the time `now`, and return whether the writer is gone."""
         passed = 0.0 if self._looked is None else min(now - self._looked, LONGEST_BLINK)
         self._looked = now
         seen = (news.epoch, news.beat)
@@ -61,22 +64,22 @@ class Watch:
 log = logging.getLogger(__name__)
 
 BEAT_EVERY = 0.5
-"""Seconds between two signs of life."""
+"""Seconds between two heartbeats of the writer."""
 
 LOOK_EVERY = 0.25
-"""Seconds after which a follower looks at how the writer is."""
+"""Seconds between two looks of a follower at the writer's state."""
 
 UNSEATED = 2.0
-"""Seconds that whoever ended a writer's session waits for its lock."""
+"""Seconds that a process which ended a writer's session waits for its lock."""
 
 LONGEST_BEGINNING = 60.0
-"""Seconds that a start waits for another process that is about to begin the log, or to change its rule."""
+"""Seconds that a starting process waits for another one to begin the log or to change its learning rule."""
 
 Answer = TypeVar("Answer")
 
 
 class Replica:
-    """Holds the role that this process has, and changes it."""
+    """A process on a shared store, with its present role as writer or follower and the changes between them."""
 
     def __init__(
         self,
@@ -91,10 +94,11 @@ class Replica:
         bytes_beside: Callable[[], int] = lambda: 0,
     ) -> None:
         self.current: Writer | Follower | None = None
+        """The writer or follower that runs in this process; None before `start`."""
         self.news: News | None = None
-        """How the store and its writer stood when they were looked at last."""
+        """The state of the store and its writer at the last look."""
         self.changed = asyncio.Event()
-        """Set, and at once taken back, whenever another writes, or says where it is reached."""
+        """An event that is set when the writer or its address changes; a new event replaces it at once."""
         self._shared, self._requested, self._limits = shared, requested, limits
         self._folder, self._progress = folder, progress
         self._address, self._beside = address, (erase_beside, bytes_beside)
@@ -109,18 +113,21 @@ class Replica:
 
     @property
     def writes(self) -> bool:
-        """Whether this process takes what is written."""
+        """Whether this process is the writer and accepts records."""
         return isinstance(self.current, Writer) and not self.current.resigned
 
     @property
     def writer_address(self) -> str | None:
-        """Where the writer is reached, as far as is known."""
+        """The address of the writer, or None where it is not known."""
         return None if self.news is None else self.news.address
 
-    # Its life
+    # Life cycle
 
     async def begin(self, unwanted: Callable[[], bool]) -> Learner:
-        """Take the right to write if nobody has it, or else begin to follow; the learner that the log leads to."""
+        """Recover the learner from the store, after taking the right to write if no other process has it.
+
+        Raises `Interrupted` once `unwanted` returns True.
+        """
         store = await asyncio.to_thread(self._opened, unwanted)
         self._sharing = self._shared.sharing()
         self._tasks.append(asyncio.create_task(self._beat()))
@@ -130,7 +137,7 @@ class Replica:
         return await asyncio.to_thread(recovered, store, self._requested, unwanted)
 
     async def start(self, learner: Learner, failed: Callable[[], None]) -> None:
-        """Begin to write or to follow. `failed` hears of the end where nobody asked for it."""
+        """Start to write or to follow. `failed` is called if the writer or the follower ends because of an error."""
         self._failed = failed
         if self._claimed is None:
             await self._follow(learner)
@@ -139,7 +146,7 @@ class Replica:
         self._tasks.append(asyncio.create_task(self._run()))
 
     async def hand_over(self) -> None:
-        """Let a follower write, if there is one; from now on this process only follows, until it stops."""
+        """Hand the right to write over to a follower, if there is one. From now on this process never takes it again."""
         self._leaving = True
         async with self._changing:
             writer = self.current
@@ -152,7 +159,7 @@ class Replica:
                     log.info("handed over", extra={"position": writer.learner.position})
 
     async def stop(self) -> None:
-        """Finish what was accepted, take a snapshot where nobody else goes on, and give the store back."""
+        """Write and learn all accepted records, take a snapshot if no other process continues, and close the store."""
         self._leaving = self._stopping = True
         async with self._changing:
             for task in self._tasks:
@@ -171,7 +178,7 @@ class Replica:
             await asyncio.get_running_loop().run_in_executor(self._thread, self._sharing.close)
         self._thread.shutdown()
 
-    # What it does all the time
+    # Background tasks
 
     async def _run(self) -> None:
         while True:
@@ -190,7 +197,7 @@ class Replica:
                 return
 
     async def _watch_writer(self, follower: Follower) -> None:
-        if follower.stopped:  # it was about to write, and could not
+        if follower.stopped:  # a takeover failed after the follower was stopped
             await self._follow(follower.learner)
             return
         heard = await self._in_sharing(lambda sharing: sharing.wait(LOOK_EVERY))
@@ -220,7 +227,7 @@ class Replica:
         async with self._changing:
             if self.current is not writer:
                 return
-            if writer.resigned:  # the store was away when it was about to follow
+            if writer.resigned:  # stepping down failed because the store was unavailable
                 await self._follow(writer.learner)
                 return
             if self._lost.is_set():
@@ -230,19 +237,19 @@ class Replica:
             self._note(news := await self._in_sharing(lambda sharing: sharing.look()))
             store = self._claimed
             if store is not None and news.epoch == store.epoch and news.address is None:
-                await self._announce(store)  # its session was lost, and the right had again before anybody else had it
+                await self._announce(store)  # its session was lost, and it regained the right to write
             writer.followed = news.followed
             if news.followed:
                 await writer.snapshots.look_again()
 
     async def _beat(self) -> None:
-        """Show that this process is alive as long as it has the right to write."""
+        """Send heartbeats as long as this process has the right to write."""
         missed = 0
         while True:
             store = self._claimed
             if store is not None:
                 with suppress(StoreUnavailable):
-                    # Once may be while the store takes the right again, which begins another epoch.
+                    # One miss is tolerated: the store may just be taking the right again, which begins another epoch.
                     its_turn = await self._in_sharing(partial(_beat, store.epoch))
                     missed = 0 if its_turn else missed + 1
                 if missed > 1 and store is self._claimed:
@@ -250,10 +257,10 @@ class Replica:
                     self._lost.set()
             await asyncio.sleep(BEAT_EVERY if not missed else BEAT_EVERY / 5)
 
-    # Changes of the role
+    # Role changes
 
     async def _take_over(self, follower: Follower, news: News) -> None:
-        """Become the writer, unless another is quicker."""
+        """Become the writer, unless another process is quicker."""
         if news.held and not await self._in_sharing(lambda sharing: sharing.unseat(news.epoch)):
             return
         try:
@@ -276,14 +283,14 @@ class Replica:
 
     async def _lead(self, store: ClaimedStore, learner: Learner) -> None:
         writer = Writer(store, learner, self._limits, self._folder, self._progress, self._lost.set, *self._beside)
-        if self.current is not None:  # at a start it was done when the log was read
+        if self.current is not None:  # at the start of the process, `recovered` has done this
             await asyncio.to_thread(self._take_up, store, learner)
         await writer.start(self._failed)
         self.current = writer
         await self._announce(store)
 
     def _taken(self, patience: float) -> ClaimedStore:
-        """The store with the right to write. A session that was ended may hold it for a moment."""
+        """Return the store with the right to write, which a session that was ended may hold for a moment longer."""
         until = monotonic() + patience
         while True:
             try:
@@ -312,7 +319,7 @@ class Replica:
         self.current = follower
 
     async def _step_down(self, writer: Writer, leave: Callable[[], object]) -> None:
-        """Follow whoever writes now."""
+        """Give up the right to write with `leave`, and follow the new writer."""
         store, self._claimed = self._claimed, None
         leaving = leave()
         assert asyncio.iscoroutine(leaving)
@@ -326,10 +333,10 @@ class Replica:
         await self._follow(writer.learner)
         log.warning("this process follows now", extra={"position": writer.learner.position})
 
-    # At the beginning
+    # Start
 
     def _opened(self, unwanted: Callable[[], bool]) -> ClaimedStore | None:
-        """The store with the right to write; None where it can be followed."""
+        """Return the store with the right to write, or None where another process writes or follows."""
         until = monotonic() + LONGEST_BEGINNING
         while True:
             if unwanted():
@@ -347,7 +354,7 @@ class Replica:
             sleep(LOOK_EVERY)
 
     def _is_served(self) -> bool:
-        """Whether some follower is there: it knows more than a process that has only just begun."""
+        """Return whether a follower is there, which is further ahead than a process that has only just started."""
         sharing = self._shared.sharing()
         try:
             return sharing.look().followed
@@ -355,7 +362,7 @@ class Replica:
             sharing.close()
 
     def _anew(self, unwanted: Callable[[], bool]) -> Learner:
-        """The learner that the log leads to, which another writes to."""
+        """Recover the learner of the log to which another process writes."""
         until = monotonic() + LONGEST_BEGINNING
         store = self._shared.followed()
         try:

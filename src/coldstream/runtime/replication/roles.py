@@ -1,4 +1,4 @@
-"""The two roles of a process on a store that several share: one writes, the others follow it."""
+"""The two roles of a process on a shared store: writer or follower."""
 
 from enum import Enum
 from typing import NamedTuple
@@ -7,20 +7,20 @@ from coldstream.errors import ColdstreamError
 
 
 class Role(Enum):
-    """What a process does with what is written."""
+    """The role of a process on a shared store: one process writes, the others follow it."""
 
     WRITER = "writer"
     FOLLOWER = "follower"
 
 
 class Lag(NamedTuple):
-    """How far a follower is behind the log; a writer never is."""
+    """The lag of a follower behind the log; both fields are 0 for a writer."""
 
     lines: int
-    """Lines that are not learned yet, as far as is known."""
+    """The number of lines known to be in the log and not learned yet."""
     seconds: float
-    """Since when it has not known everything there was; 0 where it does."""
+    """The seconds since the follower was last level with the log; 0 while it is level."""
 
 
 class NotTheWriter(ColdstreamError):
-    """What is to be written has to be sent to another process. Nothing was written."""
+    """Raised by a process that is not the writer. Nothing was written; the records must be sent to the writer."""

@@ -1,1 +1,1 @@
-"""The one writer: check, log, learn, answer."""
+"""The single writer: check records, commit them to the log, learn them, and answer the callers."""

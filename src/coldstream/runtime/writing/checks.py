@@ -1,4 +1,4 @@
-"""What a line would be refused for, found out before it is written: the log holds only what can be done."""
+"""Validation of records before they are written, so that the log holds only records that can be applied."""
 
 from collections.abc import Collection, Sequence
 
@@ -11,7 +11,10 @@ from coldstream.support.steps import Steps, finished
 
 
 class Refused(ColdstreamError):
-    """One of several records cannot be taken, and so none of them is."""
+    """Raised where one of several records is invalid, so that none of them is written.
+
+    `index` is the index of that record, and `error` the reason.
+    """
 
     def __init__(self, index: int, error: ColdstreamError) -> None:
         super().__init__(str(error))
@@ -19,20 +22,20 @@ class Refused(ColdstreamError):
 
 
 class Checks:
-    """The checks of records that are going to be applied one after the other, each in view of those before it.
+    """The checks of records that will be applied in order. Each is checked as if those before it had been applied.
 
-    Whoever is `in_log` may be forgotten although nothing is known of them.
+    Users in `in_log` may be deleted although they are not in memory.
     """
 
     def __init__(self, recommender: Recommender, in_log: Collection[str] = ()) -> None:
         self._batch = Batch(recommender, in_log)
 
     def check(self, records: Sequence[Record]) -> None:
-        """Raise `Refused` for the first that cannot be taken; what came with the call is forgotten then."""
+        """Check the records of a call. Raise `Refused` for the first invalid one, and then disregard the whole call."""
         finished(self.check_in_steps(records))
 
     def check_in_steps(self, records: Sequence[Record]) -> Steps[None]:
-        """The same, a record at a time. What is known stays as it is meanwhile."""
+        """Check the records of a call like `check`, one record per step. The recommender must not change meanwhile."""
         batch = self._batch.copy()
         for index, record in enumerate(records):
             try:
@@ -43,9 +46,9 @@ class Checks:
         self._batch = batch
 
     def refusals_in_steps(self, records: Sequence[Record]) -> Steps[dict[int, ColdstreamError]]:
-        """Check every record once, one at a time, and return by index why a record cannot be taken.
+        """Check each record once, one per step, and return the errors of the invalid ones by index.
 
-        A record is checked in view of those before it that can be taken. What is known stays as it is meanwhile.
+        A record is checked as if the valid ones before it had been applied. The recommender must not change meanwhile.
         """
         refusals: dict[int, ColdstreamError] = {}
         for index, record in enumerate(records):
@@ -58,27 +61,27 @@ class Checks:
 
 
 class Batch:
-    """The records of a batch that were checked so far: what they bring, and what they remove."""
+    """The effects of the records checked so far: the items and fields that they add, and the items and users they remove."""
 
     def __init__(self, recommender: Recommender, in_log: Collection[str]) -> None:
         self.recommender = recommender
         self.in_log = in_log
-        """People who may be forgotten although nothing is known of them but lines of the log."""
+        """Users who may be deleted although they are not in memory, because the log or other data has them."""
         self.items = set[str]()
-        """Items that are put."""
+        """Items that records of the batch put into the catalogue."""
         self._certain: dict[str, Field] = {}
-        self._possible: dict[str, Field] = {}  # of events that the log may have already: then neither comes
+        self._possible: dict[str, Field] = {}  # of events with an id, which the log may already have: then nothing is added
         self._removed = set[tuple[type, str]]()
 
     def copy(self) -> "Batch":
-        """Return a batch that goes on from here on its own."""
+        """Return an independent copy of the batch."""
         copied = Batch(self.recommender, self.in_log)
         copied.items, copied._removed = set(self.items), set(self._removed)
         copied._certain, copied._possible = dict(self._certain), dict(self._possible)
         return copied
 
     def remove(self, record: ItemRemoved | UserForgotten) -> bool:
-        """Note that an item or a user is removed; return False if a record before has done so."""
+        """Note that an item or a user is removed, and return False if an earlier record has already removed it."""
         key = type(record), record.id
         if key in self._removed:
             return False
@@ -86,9 +89,9 @@ class Batch:
         return True
 
     def admit_fields(self, event: Event, certain: bool) -> None:
-        """Note the context fields that an event brings, which may be learned or not unless it is certain.
+        """Note the context fields that an event adds. They are only possible unless the event is `certain` to be learned.
 
-        Raises what the event would be refused for, whether the fields before it come or not.
+        Raises the error for which the event would be refused, with or without the possible fields of earlier events.
         """
         new = self.recommender.engine.check_event(event, self._certain, self.items)
         if self._possible:

@@ -1,4 +1,4 @@
-"""Learning on the event loop, in slices between which others get their turn, and ranking before it while there is time."""
+"""Learning on the event loop in time slices, and ranking of events before they are learned within a time budget."""
 
 import asyncio
 from collections.abc import Iterable
@@ -12,16 +12,16 @@ from coldstream.scoring.ranking import Rank
 from coldstream.support.memory_tuning import RoomAhead
 
 MOST_SAVED = 0.05
-"""Seconds that can be saved up."""
+"""The largest number of seconds that a budget can save up."""
 
 ALWAYS = 0.02
-"""The share of all time that is earned however busy the process is, so that nothing ever stops for good."""
+"""The fraction of all time that is earned however busy the process is, so that the evaluation never stops entirely."""
 
 
 class TimeBudget:
-    """Seconds earned as a share of the time in which the process had nothing to do, and spent by what is measured.
+    """A budget of seconds, earned as a share of the process's idle time and spent by measured work.
 
-    A share of 1 or more is never used up.
+    With a share of 1 or more, the budget never runs out.
     """
 
     def __init__(self, share: float) -> None:
@@ -30,7 +30,7 @@ class TimeBudget:
         self._since, self._worked = perf_counter(), process_time()
 
     def left(self) -> bool:
-        """Whether there is anything to spend."""
+        """Earn for the time since the last call, and return whether the budget is positive."""
         now, worked = perf_counter(), process_time()
         passed = now - self._since
         idle = max(passed - (worked - self._worked), 0.0)
@@ -39,19 +39,19 @@ class TimeBudget:
         return self._share >= 1.0 or self._saved > 0
 
     def spend(self, seconds: float) -> None:
-        """So much was spent, perhaps more than there was: the next then waits longer."""
+        """Take seconds from the budget, which may become negative."""
         self._saved -= seconds
 
 
 LONGEST_PIECE = 16
-"""Records that are learned in one go: enough to share the price of a call, few enough for a slice."""
+"""The largest weight of records learned in one call: enough to share the cost of a call, little enough for a slice."""
 
 VALUES = 16
-"""So many values of a context or of attributes count as much as a record does: all of them may be new."""
+"""The number of context or attribute values that weigh as much as one record, since all of them may be new."""
 
 
 class LiveLearning:
-    """Learns lines of the log as they come. A share of the time may go into ranking them before."""
+    """Learning of log lines as they arrive, with ranking of events before they are learned for a `share` of idle time."""
 
     def __init__(self, learner: Learner, share: float, progress: Progress) -> None:
         self._learner, self._budget, self._progress = learner, TimeBudget(share), progress
@@ -59,12 +59,12 @@ class LiveLearning:
         self._since = perf_counter()
 
     def begin(self) -> None:
-        """Begin a slice: others had their turn until now."""
+        """Begin a time slice, after other tasks have run."""
         self._since = perf_counter()
 
     async def learn(self, lines: Iterable[tuple[int, Record]]) -> None:
-        """Do what lines say, in order."""
-        unranked, weight = list[tuple[int, Record]](), 0  # those that nothing has to be asked before, learned in one go
+        """Apply lines in order, and yield to other tasks after each slice."""
+        unranked, weight = list[tuple[int, Record]](), 0  # lines that need no ranking are learned in one call
         for position, record in lines:
             if isinstance(record, Interaction) and self._budget.left():
                 self._apply(unranked)
@@ -97,7 +97,7 @@ class LiveLearning:
 
 
 def _weight(record: Record) -> int:
-    """How long it takes to learn a record, as a multiple of what most take."""
+    """Return the cost of learning a record, as a multiple of the usual cost."""
     match record:
         case Interaction():
             values = record.context.values()

@@ -1,4 +1,4 @@
-"""What is done to the store in the background, one thing after the other: people are erased, and old lines deleted."""
+"""Background maintenance of the store, one task at a time: erasure of deleted users and compaction of the log."""
 
 import asyncio
 import logging
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 class Upkeep:
-    """Begins what is due. Whatever it leaves undone, the next start goes on with."""
+    """The scheduler of erasure and compaction. The next process resumes what an interrupted one leaves undone."""
 
     def __init__(
         self,
@@ -32,12 +32,12 @@ class Upkeep:
         self._task: asyncio.Task[None] | None = None
 
     def begin_if_due(self, learner: Learner) -> None:
-        """Begin in the background, unless it is going on."""
+        """Begin the maintenance that is due in the background, unless some is running already."""
         if self._task is None and monotonic() >= self._not_before and (self._erasure_is_due() or self._compaction.is_due):
             self._task = asyncio.create_task(self._run(learner))
 
     async def end(self) -> None:
-        """Come back when nothing is going on any more."""
+        """Wait until no maintenance is running."""
         if self._task is not None:
             await self._task
 
@@ -45,7 +45,7 @@ class Upkeep:
         try:
             if self._erasure_is_due():
                 await self._erasures.erase(learner, self._reading, self._release)
-            # Lines of those who are to be erased stay until they are, so that nothing is kept of them.
+            # No lines are deleted while an erasure is pending, so that no claims are kept of users who are to be erased.
             if self._compaction.is_due and not self._erasures.pending:
                 await self._compaction.compact(learner, self._reading)
         except Interrupted:
@@ -53,7 +53,7 @@ class Upkeep:
         except ColdstreamError as error:
             log.warning("work in the background was not finished; it is tried again", extra={"reason": str(error)})
             self._not_before = monotonic() + RETRY_AFTER
-        except Exception as error:  # those who are served need not suffer from it; metrics show what is left undone
+        except Exception as error:  # requests must not suffer from it; metrics show what is left undone
             log.error("work in the background failed; it is tried again", exc_info=error)
             self._not_before = monotonic() + RETRY_AFTER
         finally:

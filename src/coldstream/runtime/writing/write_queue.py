@@ -1,4 +1,4 @@
-"""Those who want something written, in the order in which they came."""
+"""The queue of write calls, in order of arrival, with back-pressure."""
 
 import asyncio
 from collections import deque
@@ -13,36 +13,38 @@ from coldstream.runtime.writing.checks import Checks, Refused, together
 
 
 class Overloaded(ColdstreamError):
-    """More is waiting to be learned than can be promised."""
+    """Raised where a call would exceed the limit of records that may wait to be learned."""
 
 
 Outcome: TypeAlias = int | ColdstreamError | None
-"""What became of a record: its position, None where the log had it already, or why it was refused."""
+"""The outcome of a record: its position, None for a duplicate that the log already has, or the error that refused it."""
 
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """Records that wait to be written, and the future that their positions are given to."""
+    """A write call: records that wait to be written, and the future that receives their positions."""
 
     asked: Sequence[Record]
+    """The records that the caller passed."""
     answer: "asyncio.Future[list[Outcome]]"
+    """The outcomes of the `asked` records, in order."""
     one_by_one: bool = False
-    """Whether records that are refused are left out; otherwise all are taken or none."""
+    """Whether refused records are skipped and the others written; otherwise all are written or none."""
     records: Sequence[Record] = ()
-    """What is written: what was asked for, and what only the writer knows when it comes to it."""
+    """The records to write: those asked for, less refused ones, plus those that the writer adds, such as for sessions."""
     refusals: Mapping[int, ColdstreamError] = field(default_factory=dict)
-    """By index in `asked`, why a record is left out."""
+    """The errors of refused records, by index in `asked`."""
 
     def __post_init__(self) -> None:
         self.records = self.asked
 
     def leave_out(self, refusals: Mapping[int, ColdstreamError]) -> None:
-        """Leave out the records that are refused."""
+        """Skip the refused records, given by index."""
         self.refusals = refusals
         self.records = [record for index, record in enumerate(self.asked) if index not in refusals]
 
     def give(self, outcome: list[int | None] | ColdstreamError) -> None:
-        """Answer with the positions of `records`, or with why nothing was written, unless the caller went away."""
+        """Resolve the call with the positions of `records` or with an error, unless its caller has cancelled it."""
         if self.answer.done():
             return
         if isinstance(outcome, ColdstreamError):
@@ -56,22 +58,25 @@ class Call:
 
 
 class WriteQueue:
-    """Calls that wait, of no more records than can be promised to be learned."""
+    """A queue of calls that together hold at most `most` records, or of one call with more."""
 
     def __init__(self, most: int) -> None:
         self.waiting = 0
-        """Records that were accepted and not taken yet."""
+        """The number of records that were accepted and not yet taken from the queue."""
         self.wake = asyncio.Event()
-        """Set when something has come; whoever waits for it clears it."""
+        """An event that is set when a call is added; the task that waits for it must clear it."""
         self._most = most
         self._calls: deque[Call] = deque()
 
     def __bool__(self) -> bool:
-        """Whether anybody waits."""
+        """Return whether any call waits."""
         return bool(self._calls)
 
     def add(self, records: Sequence[Record], one_by_one: bool = False) -> Call:
-        """Append a call. With `one_by_one`, a record that is refused does not keep out the others."""
+        """Append a call, and return it. With `one_by_one`, a refused record does not prevent the others.
+
+        Raises `Overloaded` where other records wait already and the limit would be exceeded.
+        """
         if self.waiting and self.waiting + len(records) > self._most:
             raise Overloaded(f"{self.waiting} records wait to be learned, the most is {self._most}; try again later")
         call = Call(records, asyncio.get_running_loop().create_future(), one_by_one)
@@ -81,9 +86,10 @@ class WriteQueue:
         return call
 
     async def take(self, group: list[Call], checks: Checks, longest: int) -> None:
-        """Into a group, the calls at the head of the queue that can share a commit, less those that are refused.
+        """Move the calls at the head of the queue that can share a commit into `group`, and answer those that are refused.
 
-        They are checked in slices, between which others have their turn. Whoever waits is in the queue or in the group.
+        No further call is taken once the group has `longest` records. Other tasks run between slices of the checks; at any
+        such moment an unanswered call is in the queue or in the group.
         """
         lines = 0
         while self._calls and lines < longest:
@@ -106,13 +112,13 @@ class WriteQueue:
             self.waiting -= len(call.asked)
 
     def put_back(self, group: Sequence[Call]) -> None:
-        """Let calls be checked once more, in view of what others wrote, before those that wait."""
+        """Return calls to the head of the queue, to be checked again after what another process wrote was learned."""
         for call in group:
             call.records, call.refusals = call.asked, {}
         self._calls.extendleft(reversed(group))
         self.waiting += sum(len(call.records) for call in group)
 
     def refuse_all(self, error: ColdstreamError) -> None:
-        """Answer all who wait; nobody comes to them any more."""
+        """Resolve all waiting calls with an error, when the writer has ended."""
         for call in self._calls:
             call.give(error)

@@ -1,7 +1,7 @@
-"""The one writer: what is waiting is checked, made durable in one commit, learned, and then answered.
+"""The single writer: check waiting records, make them durable in one commit (group commit), learn them, answer the callers.
 
-Everything that touches the learner runs on the event loop, so that whoever reads there needs no lock; the store has a thread
-of its own, where a commit waits for the disk while the loop goes on answering.
+All code that touches the learner runs on the event loop, so that requests read without a lock. The store has a thread of its
+own, where a commit waits for the disk while the loop goes on answering.
 """
 
 import asyncio
@@ -45,10 +45,10 @@ from coldstream.support.steps import Steps
 log = logging.getLogger(__name__)
 
 LONGEST_GROUP = 2000
-"""Lines in one commit: enough to share the price of a sync, few enough to be learned in the time a client waits."""
+"""The largest number of lines in one commit: many enough to share the cost of a sync, few enough to be learned quickly."""
 
 TIDY_EVERY = 1.0
-"""Seconds."""
+"""Seconds between two checks for due maintenance."""
 
 NOT_HERE = "this process does not write any more; send the same to the one that does"
 
@@ -58,23 +58,24 @@ FAILED = "the service has failed and stops; what was written may be learned when
 
 
 class Stopping(ColdstreamError):
-    """The service is going down and takes nothing more."""
+    """Raised where the service is stopping and accepts no more records."""
 
 
 class Overtaken(ColdstreamError):
-    """Another process wrote to the log what cannot be learned behind what is known."""
+    """Raised where another process erased or deleted log lines that this one has not learned yet."""
 
 
 class Forgotten(NamedTuple):
-    """A person who is forgotten, with the sessions that were folded into them."""
+    """The deletion of a user."""
 
     position: int
-    """Of the line that says so."""
+    """The position of the deletion's line in the log."""
     people: frozenset[str]
+    """The ids of the user and of the sessions that were merged into the user."""
 
 
 class Writer:
-    """Takes records, in order, one group after the other."""
+    """The process's writer: takes records from a queue in groups, commits, learns and answers each group in order."""
 
     role = Role.WRITER
 
@@ -91,11 +92,11 @@ class Writer:
     ) -> None:
         self.learner = learner
         self.commits = 0
-        """Groups that were made durable."""
+        """The number of groups that were committed."""
         self.failed: BaseException | None = None
-        """What ended the writer, where it was not asked to end."""
+        """The error that ended the writer; None while it runs or after a regular stop."""
         self.followed = False
-        """Whether a follower takes the snapshots: then one is due here only if it is twice as late as it should be."""
+        """Whether a follower takes the snapshots. The writer then takes one only after twice the usual interval."""
         self._queue = WriteQueue(limits.pending)
         self._thread = StoreThread(store, lost is not None, self._queue.wake.set)
         in_background = self._thread.done_in_background
@@ -107,40 +108,43 @@ class Writer:
         self._reading_to_the_end = LogReading(store, self._thread.done, lambda: False)
         self._reading = LogReading(store, in_background, lambda: self._stopping)
         self._upkeep = Upkeep(self.erasures, self.compaction, self._reading, limits.erase_seconds, self._release)
-        self._in_log: list[str] = []  # who is to be forgotten of whom nothing is known but lines
+        self._in_log: list[str] = []  # users to delete who are not in memory but have data in the log or beside it
         self._group: list[Call] = []
         self._stopping = False
         self._tidied, self._merges = monotonic(), Merges(limits)
         self._progress = progress or Progress()
         self._learning = LiveLearning(learner, limits.evaluation_share, self._progress)
         self.resigned = False
-        """Whether it takes nothing more, because another process does."""
+        """Whether the writer accepts no more records because another process takes over."""
         self._tell_lost = lost
         self._task: asyncio.Task[None] | None = None
 
     @property
     def store_works(self) -> bool:
-        """Whether what was asked of the store was done: after a failure, whether something was written again."""
+        """Whether the store works: after a failure, whether a write has succeeded again."""
         return self._thread.health.works
 
     @property
     def waiting(self) -> int:
-        """Records that were accepted and not taken yet."""
+        """The number of records that were accepted and not yet taken from the queue."""
         return self._queue.waiting
 
     @property
     def lag(self) -> Lag:
-        """None."""
+        """The lag behind the log, which is always zero for the writer."""
         return Lag(0, 0.0)
 
-    # What others ask for
+    # Requests
 
     async def write(self, records: Sequence[Record]) -> list[int | None]:
-        """Take records, all or none. When it returns, they are durable and learned; None is one the log had already."""
+        """Write records, all or none, and return their positions once they are durable and learned.
+
+        The position of a record that the log already has is None. Raises `Refused` for the first record that is invalid.
+        """
         return cast(list[int | None], await self._queued(records).answer) if records else []
 
     async def write_each(self, records: Sequence[Record]) -> list[Outcome]:
-        """Take those of some records that can be taken, each checked once. When it returns, they are durable and learned."""
+        """Write the valid ones of some records, and return the outcome of each once these are durable and learned."""
         return await self._queued(records, one_by_one=True).answer if records else []
 
     def _queued(self, records: Sequence[Record], one_by_one: bool = False) -> Call:
@@ -151,10 +155,10 @@ class Writer:
         return self._queue.add(records, one_by_one)
 
     async def forget(self, user: str, is_beside: Callable[[str], Awaitable[bool]] | None = None) -> Forgotten:
-        """Forget a user, with the sessions. From the store they are erased in the background.
+        """Delete a user and the sessions that were merged into the user. Background work erases them from the store.
 
-        A user who is not known can be forgotten if the log has lines of theirs, or if `is_beside` says that something of
-        theirs is kept beside it.
+        A user who is not in memory can be deleted if the log has lines of the user, or if `is_beside` returns True because
+        data of the user is kept beside the log. Otherwise `Refused` is raised.
         """
         try:
             return await self._forget(user)
@@ -188,10 +192,10 @@ class Writer:
         except StoreDamaged as error:
             raise Stopping(FAILED) from error
 
-    # Its life
+    # Life cycle
 
     async def start(self, failed: Callable[[], None]) -> None:
-        """Begin to take records. `failed` hears of the end where nobody asked for it."""
+        """Start to take records. `failed` is called if the writer ends because of an error."""
         await self.snapshots.look(self.learner)
         await self.erasures.look()
         if self.learner.unmerged:
@@ -201,7 +205,7 @@ class Writer:
         self._task = asyncio.create_task(self._run(failed))
 
     async def stop(self) -> None:
-        """Finish what was accepted, take a snapshot, and give the store back."""
+        """Write and learn all accepted records, take a last snapshot, and close the store."""
         self._stopping = True
         self._queue.wake.set()
         await self._upkeep.end()
@@ -221,12 +225,15 @@ class Writer:
             await self._thread.close()
 
     async def hand_over(self) -> None:
-        """Finish what was accepted, and give the store back, so that another can write; what comes now raises."""
+        """Write and learn all accepted records, and close the store so that another process can write.
+
+        Later calls raise `NotTheWriter`.
+        """
         await self._leave()
         self._queue.refuse_all(NotTheWriter(NOT_HERE))
 
     async def resign(self) -> None:
-        """Give the store back where another has the right to write. What was accepted and not written raises."""
+        """Close the store because another process has the right to write. Unwritten calls raise `NotTheWriter`."""
         self._thread.is_lost = True
         await self.hand_over()
 
@@ -240,7 +247,7 @@ class Writer:
         await self._thread.close()
 
     async def _begin_rule(self) -> None:
-        """Let all begin behind the line where the rule was changed: what comes before leads elsewhere by another rule."""
+        """Replace all snapshots, so that no replay begins before the line that changed the learning rule."""
         position = await self.snapshots.replace(self.learner)
         await self._thread.done(lambda: self._store.purge({}, position))
         self.learner.rule_since = 0
@@ -262,7 +269,7 @@ class Writer:
                 log.warning("another process has the right to write", extra={"position": self.learner.position})
                 self._tell_lost()
         except Exception as error:
-            # What is known may be half of a record ahead of the log: only a restart, which replays it, is sure to be right.
+            # A record may be half applied, so only a restart, which replays the log, gives a state known to be right.
             self.failed, self._stopping = error, True
             log.critical("the writer failed; restart the service", exc_info=error)
             for call in self._group:
@@ -276,7 +283,7 @@ class Writer:
             await asyncio.wait_for(self._queue.wake.wait(), TIDY_EVERY)
 
     async def _tidy(self) -> None:
-        """What has to be done from time to time, whether anything is written or not."""
+        """Begin maintenance and snapshots that are due, whether records arrive or not."""
         if monotonic() - self._tidied >= TIDY_EVERY:
             self._tidied = monotonic()
             if await self._caught_up() and await self._thread.can_write():
@@ -290,7 +297,7 @@ class Writer:
             log.info("the store works again", extra={"position": self.learner.position})
 
     async def _merge(self) -> None:
-        """Write down that those who learn merge here, and do it. Where some are lost, others take the place of all."""
+        """Log and apply a merge of the parallel learners. If one of them is lost, replace the whole team."""
         merged = Merged(self.learner.learners)
         try:
             (position,) = await self._thread.append([line(merged)], self.learner.position)
@@ -304,7 +311,7 @@ class Writer:
             await self._hire_again(error)
         self._merges.note()
         self._progress.reached(self.learner.position)
-        await asyncio.sleep(0)  # whoever waits for it has its turn before anything else is learned
+        await asyncio.sleep(0)  # tasks that wait for the merge run before anything else is learned
 
     async def _hire_again(self, lost: LearnersLost) -> None:
         log.warning("learners were lost; others take their place", extra={"reason": str(lost)})
@@ -337,7 +344,7 @@ class Writer:
             self._put_back()
             return
         except (StoreUnavailable, StoreInUse) as error:
-            if self._thread.is_lost and (not lines or isinstance(error, StoreInUse)):  # for sure nothing of it was written
+            if self._thread.is_lost and (not lines or isinstance(error, StoreInUse)):  # certainly nothing was written
                 self._put_back()
                 return
             log.warning("the store did not take what was written", extra={"reason": str(error), "records": len(lines)})
@@ -359,19 +366,19 @@ class Writer:
         self._group = []
 
     async def _release(self) -> None:
-        """Write down which values nobody has any more. The next start does it where this process stops."""
+        """Log the release of values that only erased people had. If this process stops, the next one does it."""
         try:
             await self.write([ValuesReleased(())])
         except Stopping as error:
             raise Interrupted(str(error)) from error
 
     async def _complete(self) -> None:
-        """Find out what only the writer knows: nothing is learned in between.
+        """Complete the records of the group with facts that hold only if nothing is learned before they are written.
 
-        Which values nobody has any more, where that is to be written; which sessions were folded into those who leave.
+        A deletion also gets the sessions merged into the user; a release of values gets the columns to release.
         """
         call = self._group[0]
-        if isinstance(call.asked[0], UserForgotten):  # and so are the others
+        if isinstance(call.asked[0], UserForgotten):  # then the other records of the group are deletions as well
             for own in self._group:
                 own.records = [one for record in own.asked for one in self._with_sessions(record)]
         if isinstance(call.records[0], ValuesReleased):
@@ -382,16 +389,16 @@ class Writer:
                 self._group = []
 
     def _with_sessions(self, record: Record) -> list[Record]:
-        """A line, behind those that forget the sessions of whom it forgets: their lines are the person's."""
+        """Return a record; if it deletes a user, preceded by deletions of the sessions that were merged into the user."""
         if not isinstance(record, UserForgotten):
             return [record]
         sessions = self.learner.recommender.engine.sessions(record.id)
         return [*(UserForgotten(session, time=record.time) for session in sessions), record]
 
     async def _caught_up(self) -> bool:
-        """Whether what is known and the log agree.
+        """Learn lines of the log that are not known here, and return whether the learner is level with the log.
 
-        After a commit whose end is not known, or one that others came before, what the log has is learned.
+        There may be such lines after a commit whose outcome is unknown, or after another process wrote.
         """
         if not self._thread.is_behind:
             return True
@@ -402,7 +409,7 @@ class Writer:
         except (StoreUnavailable, StoreInUse):
             return False
         if base > self.learner.position and self._tell_lost is not None:
-            self._thread.is_lost = True  # a follower begins anew, from a snapshot
+            self._thread.is_lost = True  # this process becomes a follower, which reloads from a snapshot
             return False
         if base > self.learner.position:
             message = (
@@ -425,7 +432,7 @@ class Writer:
             if new and new[-1][0] > self.learner.position:
                 try:
                     await self._learning.learn(new)
-                except LearnersLost as error:  # whoever takes their place has learned all that the log has
+                except LearnersLost as error:  # the new team has learned all lines of the log
                     await self._hire_again(error)
             for position, record in new:
                 if isinstance(record, UserForgotten):
