@@ -102,7 +102,7 @@ class _Waiting:
         return taken
 
     def put_back(self, lists: list[ShownList]) -> None:
-        """Queue lists that could not be kept again, before all others, with the merges since then applied."""
+        """Put lists that could not be kept back at the head of the queue, with the merges since then applied."""
         users = dict(self.merges)
         self.lists = [one._replace(user=users.get(one.user or "", one.user)) for one in lists] + self.lists
         self.items += sum(len(one.items) for one in lists)
@@ -131,10 +131,10 @@ class Impressions:
         self._owed: dict[str, bool] = {}  # users to erase from the store → whether to erase them once more
         self._erased: set[str] = set()  # lately erased users, of whom other processes may still keep a list
 
-    # What is shown
+    # Showing lists
 
     def remember(self, items: Iterable[str], before: Sequence[str] = (), user: str | None = None) -> str:
-        """Remember a list that is shown to a user now, and return its name; `before` are the items of the pages before."""
+        """Remember a list that is shown to a user now, and return its name; `before` has the items of earlier pages."""
         name, own = token_urlsafe(12), (*before, *items)
         kept = Remembered(name, user, time(), own, len(before), self._is_drawn())
         self._lists.add(kept)
@@ -172,10 +172,10 @@ class Impressions:
                 if one.user not in self._owed:
                     self._lists.add_found(one)
 
-    # What is taken
+    # Taking items from lists
 
     async def completed(self, records: Sequence[Record], recommender: Recommender) -> list[Record]:
-        """Return records with the items passed over filled in, the last so many that the model learns from."""
+        """Fill in the items passed over of events: the last ones, at most as many as the model learns from."""
         names = {one.recommendation_id for one in records if isinstance(one, Interaction) and one.recommendation_id}
         await self.find(names)
         most = min(recommender.hyperparameters.passed_over, MOST_PASSED_OVER)
@@ -220,7 +220,7 @@ class Impressions:
         except TROUBLE:
             return []
 
-    # People
+    # Erasing and merging users
 
     async def has(self, user: str) -> bool:
         """Return whether there are lists of a user; true if the store fails, so that no erasure is refused for that."""
@@ -243,7 +243,7 @@ class Impressions:
             self._owed |= dict.fromkeys(users, True)
 
     async def erase(self, users: Collection[str]) -> None:
-        """Erase the lists of users, now and once more within a minute. Raises `Interrupted` where a stop comes first."""
+        """Erase the lists of users, now and once more about a minute later. Raises `Interrupted` if a stop comes first."""
         self.forget(users)
         await self._erase_owed()
 
@@ -264,7 +264,7 @@ class Impressions:
         if self._store is not None and len(self._waiting.merges) < MOST_WAITING:
             self._waiting.merges.append((session, user))
 
-    # Its life
+    # Start, work in the background, stop
 
     def start(self, forgotten: Callable[[], Collection[str]]) -> None:
         """Start work in the background. `forgotten` returns the users to erase, also those of a process that was killed."""

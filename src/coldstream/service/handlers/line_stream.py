@@ -97,7 +97,7 @@ class LineStream:
         except ColdstreamError as error:
             raise self._with_progress(problem_of(error)) from error
         position = self._log_position()
-        assert position is not None  # no body is read to its end before the service has started
+        assert position is not None  # nothing is written, and no body read to its end, before the start is over
         return LinesTaken(self._lines, self._taken, self._duplicates, self._refused, self._refusals, position)
 
     async def _take_whole_lines(self, lines: AsyncIterator[tuple[int, bytes | Problem]]) -> Problem | None:

@@ -40,7 +40,7 @@ _UNCLEAR = "the writer went away before it answered and may have taken it; send 
 
 
 class Forwarded(NamedTuple):
-    """The writer's answer."""
+    """The writer's answer to a request that was forwarded."""
 
     status: int
     headers: dict[bytes, bytes]

@@ -56,7 +56,7 @@ class Gate:
 
 
 def _check_local(headers: dict[bytes, bytes]) -> None:
-    """Refuse a header Host that is no name of this machine: a page whose name was made to point here (DNS rebinding)."""
+    """Refuse a Host that is no name of this machine: by DNS rebinding, a page of another site could do everything."""
     host = headers.get(b"host", b"")
     if _LOCAL.fullmatch(host) is None:
         message = f"the header Host must be a name of this machine itself, got {host.decode('latin-1')!r}"

@@ -47,16 +47,16 @@ _STORE_IS_DOWN = "the store does not take what is written now; send the same aga
 
 
 class ProblemDocument(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What went wrong, in words that name the field and the remedy."""
+    """A problem document: what is wrong with a request, in which field, and the remedy."""
 
     title: str
-    """What HTTP calls the status."""
+    """Reason phrase of the HTTP status."""
     status: int
-    """The status of the answer."""
+    """HTTP status of the answer."""
     detail: str
     """What is wrong, with the value and the remedy."""
     field: str | None = None
-    """Where in the request, as a path: `$[3].context.mood`."""
+    """Place in the request, as a path: `$[3].context.mood`."""
     type: str = "about:blank"
     """Always `about:blank`: the status says which kind of problem it is."""
     taken: int | None = None
@@ -66,11 +66,11 @@ class ProblemDocument(msgspec.Struct, frozen=True, omit_defaults=True):
     refused: int | None = None
     """Of a stream that ended early: how many lines were not taken."""
     refusals: list[RefusedLine] | None = None
-    """Of a stream that ended early: a hundred of those at most, and why."""
+    """Of a stream that ended early: the first refused lines, 100 at most, and why."""
     next_line: int | None = None
     """Of a stream that ended early: the line, from 1, to go on with; all before it are counted above."""
     position: int | None = None
-    """Of a stream that ended early: where the log stands after the lines that were taken."""
+    """Of a stream that ended early: position of the log after the lines that were taken."""
 
 
 class Problem(Exception):
@@ -119,7 +119,7 @@ def undecodable(error: Exception, kind: Any, body: bytes) -> Problem:
     except msgspec.ValidationError as again:
         if str(again) == str(error):
             return _refused(error, kind, document)
-    # The decoder refuses the first of two values of one name; the document has only the second.
+    # If a name stands twice, the decoder saw both values, and the document has only the last.
     return _refused(error, kind, NOTHING)
 
 

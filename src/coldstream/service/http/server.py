@@ -118,7 +118,7 @@ class _Server(uvicorn.Server):
         self._leaving: asyncio.Task[None] | None = None
 
     def leave(self, number: int) -> None:
-        """Hand over, then stop. A second signal stops without waiting for the handover, a third one for requests."""
+        """Hand over, then stop. A second signal does not wait for the handover; a SIGINT after that, not for requests."""
         if self._leaving is None:
             self._leaving = asyncio.create_task(self._leave(number))
         else:
