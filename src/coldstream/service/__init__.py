@@ -1,1 +1,1 @@
-"""HTTP in, HTTP out: recommend, interact, learn."""
+"""The HTTP service: it recommends, takes events, items and users, and learns from them."""

@@ -8,10 +8,11 @@ from coldstream.service.messages.core import NewEvent
 from coldstream.service.source_ids import SOURCE_HEADER, reserved_id, source_kind
 
 SOURCE = SOURCE_HEADER.encode()
+"""Header `coldstream-source` in bytes, as ASGI gives headers."""
 
 
 def check_event_ids(given: NewEvent | Sequence[NewEvent], headers: Mapping[bytes, bytes]) -> None:
-    """Refuse events of a client whose ids name messages of a source, unless the headers say that they are such messages."""
+    """Raise `Problem` for event ids that name messages of a source, unless the headers name that kind of source."""
     sent_by = headers.get(SOURCE, b"").decode("latin-1")
     for index, event in enumerate([given] if isinstance(given, NewEvent) else given):
         if source_kind(event.event_id) not in (None, sent_by):

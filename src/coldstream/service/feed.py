@@ -1,4 +1,4 @@
-"""What brings events to a service by itself, beside those that clients send."""
+"""The contract of a feed: a source that brings events to a service besides those that clients send."""
 
 from typing import TYPE_CHECKING, Protocol
 
@@ -7,12 +7,12 @@ if TYPE_CHECKING:
 
 
 class Feed(Protocol):
-    """It begins when the service is ready, and has ended before the service does."""
+    """A source of events. The service starts it once it is ready, and stops it before it stops itself."""
 
     def start(self, service: "Service") -> None:
-        """Begin, on the event loop of the service."""
+        """Begin to read events, on the event loop of the service."""
         ...
 
     async def stop(self) -> None:
-        """Let go of everything; what was not learned is not lost."""
+        """Stop reading and release all resources. Events that were not learned yet are not lost."""
         ...

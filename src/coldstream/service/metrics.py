@@ -1,4 +1,4 @@
-"""What Prometheus asks for: requests as they are answered, and everything else as it is when asked."""
+"""Metrics for Prometheus: requests are counted as they are answered, all else is read when it is scraped."""
 
 from collections import deque
 from collections.abc import Collection, Iterator
@@ -14,13 +14,13 @@ from coldstream.runtime.writing.writer import Writer
 if TYPE_CHECKING:
     from coldstream.service.service import Service
 
-disable_created_metrics()  # type: ignore[no-untyped-call]  # when a label was first seen says nothing, and doubles the page
+disable_created_metrics()  # type: ignore[no-untyped-call]  # the time of a label's first use is of no use here
 
 _BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
 
 class RouteMetrics:
-    """The counts of one route."""
+    """Request counts and latencies of one route."""
 
     def __init__(self, requests: Counter, seconds: Histogram, route: tuple[str, str]) -> None:
         self._requests = {200: requests.labels(*route, "200")}
@@ -28,10 +28,10 @@ class RouteMetrics:
         self._seconds = seconds.labels(*route)
         self.answered = 0
         self.recent: deque[float] = deque(maxlen=1000)
-        """The last times it took to answer, in seconds."""
+        """Seconds that the last 1,000 answers took."""
 
     def observe(self, status: int, seconds: float) -> None:
-        """One more request was answered."""
+        """Count a request that was answered, by its status and the seconds it took."""
         if status not in self._requests:
             self._requests[status] = self._all.labels(*self._route, str(status))
         self._requests[status].inc()
@@ -41,11 +41,11 @@ class RouteMetrics:
 
 
 class Metrics:
-    """A registry of its own, so that two services in one process do not share counts."""
+    """The metrics of one service, in a registry of their own: two services in one process do not share counts."""
 
     def __init__(self, service: "Service") -> None:
         self.registry = CollectorRegistry()
-        """Where others may register what they count."""
+        """Registry of Prometheus, in which other components may register metrics too."""
         labels = ("method", "path")
         self._requests = Counter(
             "coldstream_requests", "Requests by call and status.", (*labels, "status"), registry=self.registry
@@ -61,27 +61,27 @@ class Metrics:
         self.registry.register(_State(service))
 
     def of(self, method: str, path: str) -> RouteMetrics:
-        """The counts of one route."""
+        """Return the metrics of a route, the same object at every call."""
         route = (method, path)
         if route not in self._routes:
             self._routes[route] = RouteMetrics(self._requests, self._seconds, route)
         return self._routes[route]
 
     def turned_away(self, reason: str) -> None:
-        """One more connection was not served."""
+        """Count a connection that was not served, by reason."""
         self._turned_away.labels(reason).inc()
 
     def watch(self, connections: Collection[object]) -> None:
-        """Tell how many connections there are."""
+        """Make the gauge of open connections the size of a collection."""
         self._connections.set_function(lambda: len(connections))
 
     def text(self) -> bytes:
-        """All of them in Prometheus' format."""
+        """Return all metrics in Prometheus' text format."""
         return generate_latest(self.registry)
 
 
 class _State:
-    """The gauges that are read off the service."""
+    """A collector of the gauges that are read from the service at each scrape."""
 
     def __init__(self, service: "Service") -> None:
         self._service = service
@@ -146,7 +146,7 @@ class _State:
 
 
 def _upkeep(writer: Writer) -> dict[str, tuple[str, float | None]]:
-    """What the writer has to do to the store."""
+    """Return the gauges that only a writer has: pending erasures, compaction and size of the store."""
     return {
         "people_to_erase": (
             "People who are forgotten, and not yet erased from log, snapshots and lists that were shown.",
@@ -162,7 +162,7 @@ def _upkeep(writer: Writer) -> dict[str, tuple[str, float | None]]:
 
 
 def _memory(memory: Memory) -> Iterator[Metric]:
-    """What is used by what, and what had to be left out or to go."""
+    """Yield the gauges of memory: bytes in use by purpose, what was not admitted, and what was evicted or expired."""
     used = GaugeMetricFamily(
         "coldstream_memory_bytes", "What is learned and remembered, by what it is for, by our own costs.", labels=("part",)
     )

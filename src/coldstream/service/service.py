@@ -1,4 +1,4 @@
-"""The service between its start and its stop."""
+"""The life of the service: its start, its roles and states, and its stop."""
 
 import asyncio
 import logging
@@ -47,19 +47,19 @@ log = logging.getLogger(__name__)
 VERSION = version("coldstream")
 
 GRACE = 1.0
-"""Seconds that a stop gives a start to come to its own end."""
+"""Seconds that a stop waits for a start that is still running, before it abandons the start."""
 
 
 class Behind(Stopping):
-    """What is asked for is not known here yet, and does not come soon."""
+    """The line of the log that a request names was not learned in time."""
 
 
 class NotReady(Stopping):
-    """The service is recovering or compiling."""
+    """The service is still recovering or compiling."""
 
 
 def requested_model(settings: Settings) -> RequestedModel:
-    """The model that the settings ask for."""
+    """Return the model that the settings ask for: schema, hyperparameters, seed, bounds and number of learners."""
     schema = None if settings.schema is None else Schema.from_toml(settings.schema)
     given = {bound.name: getattr(settings, bound.name, None) for bound in fields(Bounds)}
     bounds = {name: value for name, value in given.items() if value is not None}
@@ -70,14 +70,14 @@ def requested_model(settings: Settings) -> RequestedModel:
 
 
 def shown_bytes(settings: Settings) -> int:
-    """The most that lists that were shown may take: a tenth of `disk` at most, so that the log keeps most of it."""
+    """Return the most bytes that shown lists may take on disk: at most a tenth of `disk`, to leave the rest to the log."""
     most = bytes_of(settings.shown_disk) or 0
     disk = None if settings.disk is None else bytes_of(settings.disk)
     return most if disk is None else min(most, disk // 10)
 
 
 def writer_limits(settings: Settings) -> WriterLimits:
-    """The limits that the settings ask for."""
+    """Return the limits of the writer that the settings ask for."""
     return WriterLimits(
         settings.pending_events,
         settings.evaluate_share,
@@ -92,27 +92,28 @@ def writer_limits(settings: Settings) -> WriterLimits:
 
 
 class StartUp:
-    """A start that is not over yet: what it is doing, and since when."""
+    """A start in progress: its phase and how long it has lasted."""
 
     def __init__(self) -> None:
         self.phase = "recovering"
-        """`recovering`, while the log is read; then `compiling`."""
+        """`recovering` while the log is read, then `compiling`."""
         self._began = monotonic()
 
     @property
     def seconds(self) -> float:
-        """How long it has been going on."""
+        """Seconds since the start began."""
         return monotonic() - self._began
 
 
 NOBODY_ELSE = Hiring()
-"""No learners but this process."""
+"""A `Hiring` that makes no learners besides this process."""
 
 
 class Service:
-    """Recovers, gets ready, answers, stops. Everything but the recovery runs on the event loop.
+    """A service on one store: it recovers, compiles, answers and stops.
 
-    It is the one process on a store, or one of several on a shared one.
+    Recovery and compilation run in threads, everything else on the event loop. With a `Store` this process is the only
+    one on it; with a `Shared` store it is one of several replicas.
     """
 
     def __init__(
@@ -126,57 +127,58 @@ class Service:
         self.settings = settings
         self._hiring = hiring
         self.failure: BaseException | None = None
-        """What ended the service, where nobody asked for it."""
+        """The error that kept the service from starting, or ended it; None where there was none."""
         self.abandoned = False
-        """Whether it was stopped while a thread was still recovering or compiling, which nobody can end but the process.
+        """Whether the service was stopped while a thread was still recovering or compiling.
 
-        Nothing was acknowledged by then, and what recovery writes is whole or not there: nothing is lost.
+        Such a thread ends only with the process. Nothing is lost: nothing was acknowledged before the end of the start, and
+        recovery writes atomically.
         """
         self.metrics = Metrics(self)
         self.batcher = RequestBatcher()
         self.pausing = asyncio.Lock()
-        """Shared by all requests whose work grows with what their clients send (`Slices`)."""
+        """Lock shared by all requests whose work grows with the size of their body (`Slices`)."""
         self._shown = shown
         self.impressions = Impressions()
-        """What was shown, once the start is over; without a place to keep it, in memory."""
+        """The lists that were shown. The start replaces this one, in memory, where there is a store of shown lists."""
         self.live_samples = LiveSamples(self)
         self.feed: Feed | None = None
-        """What brings events besides clients, where something does."""
+        """A source of events besides clients; None where there is none."""
         self.start_up: StartUp | None = None
-        """How far the start has come, until it is over."""
+        """The start in progress; None before it begins and once it has succeeded."""
         self._changes: Changes | None = None
         self._comparing = asyncio.Lock()
         self._sampling: asyncio.Task[None] | None = None
         self.leaving = False
-        """Whether it is about to stop, and only goes on until nobody comes any more."""
+        """Whether the service is about to stop, and only answers until proxies send it no more requests."""
         self._progress, self._fingerprinting = Progress(), asyncio.Lock()
         self._port = port
         self._store = None if isinstance(store, Shared) else store
         self._replica = self._as_replica(store) if isinstance(store, Shared) else None
         self.forwarder = None if self._replica is None else self._as_forwarder(self._replica)
-        """Passes on what is written, where another process may be the writer."""
+        """Forwards writes to the writer; None where no other process can be the writer."""
         self._writer: Writer | None = None
         self._starting: asyncio.Task[None] | None = None
         self._stopping = self._begun = False
 
     @property
     def ready(self) -> bool:
-        """Whether it answers."""
+        """Whether the service answers: it has started, is not stopping, and its role has not failed."""
         return self.has_begun and not self._stopping and self.current.failed is None
 
     @property
     def writes(self) -> bool:
-        """Whether what is written is taken here."""
+        """Whether this process takes writes: it is ready, and is the writer."""
         return self.ready and isinstance(self.current, Writer) and not self.current.resigned
 
     @property
     def has_begun(self) -> bool:
-        """Whether its start is over."""
+        """Whether the start has succeeded. It stays true during a stop."""
         return self._begun
 
     @property
     def current(self) -> Writer | Follower:
-        """The role that the process has, once it has one."""
+        """The writer or follower of this process. Raises `NotReady` before the start is over."""
         current = self._writer if self._replica is None else self._replica.current
         if current is None or not self._begun:
             raise NotReady("the service is recovering and compiling; try again when /ready says so")
@@ -184,7 +186,7 @@ class Service:
 
     @property
     def writer(self) -> Writer:
-        """The one writer, where this process is it."""
+        """The writer. Raises `NotTheWriter` where this process follows another, and `NotReady` before the start is over."""
         current = self.current
         if not isinstance(current, Writer):
             raise NotTheWriter(NOT_HERE)
@@ -192,19 +194,24 @@ class Service:
 
     @property
     def learner(self) -> Learner:
-        """What is known."""
+        """The learner, which holds the state learned from the log. Raises `NotReady` before the start is over."""
         return self.current.learner
 
     @property
     def recommender(self) -> Recommender:
-        """What is asked."""
+        """The recommender that answers requests. Raises `NotReady` before the start is over."""
         return self.current.learner.recommender
 
     async def known_up_to(self, position: int | None) -> None:
-        """Wait until a line of the log is learned; raises if that takes too long, or if the log has no such line."""
+        """Wait until a line of the log is learned; None waits for nothing.
+
+        Raises `Behind` after `after_seconds`, and, with a single process, `InvalidInput` for a line that the log does not
+        have.
+        """
         if position is None or self.learner.position >= position:
             return
-        if self._replica is None:  # of several, one that was stopped may believe to write, and know less than others
+        # Of several processes, one that was paused may still believe to be the writer, and know less than others.
+        if self._replica is None:
             message = f"after must be a position that an acknowledgement gave, got {position}"
             error = InvalidInput(f"{message}; the log ends at line {self.learner.position}")
             error.field = "after"
@@ -216,17 +223,17 @@ class Service:
             raise Behind(f"{message}, only what is before line {self.learner.position + 1}; {remedy}")
 
     def check_stays(self) -> None:
-        """Raise if it is about to stop."""
+        """Raise `Stopping` if the service is about to stop."""
         if self.leaving:
             raise Stopping("the service is about to stop; ask another one")
 
     async def fingerprint(self) -> tuple[int, str]:
-        """The position up to which the log is learned, and a digest of what is known there."""
+        """Return the position up to which the log is learned, and a digest of the state learned there."""
         async with self._fingerprinting:
             return await fingerprinted(self.learner)
 
     async def leave(self) -> None:
-        """Let another process write, and go on answering until a proxy sends nobody any more."""
+        """Hand over the role of the writer, then answer for `drain_seconds`, until proxies send no more requests."""
         self.leaving = True
         if self._replica is not None and self._begun:
             await self._replica.hand_over()
@@ -234,20 +241,20 @@ class Service:
             await asyncio.sleep(self.settings.drain_seconds)
 
     def start(self, failed: Callable[[], None]) -> None:
-        """Begin to recover. `failed` hears of the end where nobody asked for it."""
+        """Begin to recover in the background; `failed` is called if the service fails to start or fails later."""
         self._starting = asyncio.create_task(self._start(failed))
 
     async def started(self) -> None:
-        """Start, and come back when that is over; what kept it from it is its failure."""
+        """Start, and return when the start is over; where it did not succeed, `failure` is the error."""
         self.start(lambda: None)
         assert self._starting is not None
         await self._starting
 
     async def stop(self) -> None:
-        """Finish what was accepted, take a snapshot, and give the store back."""
+        """Finish accepted writes, take a snapshot and close the store; abandon a start that is still running."""
         self._stopping = True
         if self._starting is not None:
-            # What is compiled cannot be interrupted, and may take a minute.
+            # Compilation cannot be interrupted, and may take a minute.
             await asyncio.wait({self._starting}, timeout=GRACE)
             if not self._starting.done():
                 self.abandoned = True
@@ -277,7 +284,7 @@ class Service:
             learner.evaluation = learner.evaluation.resized(settings.evaluate_top, settings.evaluate_window)
             self.start_up.phase = "compiling"
             await asyncio.to_thread(warm_up, learner.recommender.schema, learner.recommender.hyperparameters)
-            await self._keep_shown()  # before anybody writes, who may have people to erase
+            await self._keep_shown()  # before there is a writer, which may have people to erase
             if self._replica is not None:
                 await self._replica.start(learner, failed)
             else:
@@ -311,12 +318,12 @@ class Service:
             self.impressions.start(self._leaving_people)
 
     def _leaving_people(self) -> Collection[str]:
-        """Those who are forgotten and not erased yet, where this process has to see to it."""
+        """Return the people who are forgotten and not yet erased, if this process is the writer, which erases them."""
         current = self._writer if self._replica is None else self._replica.current
         return current.erasures.pending if isinstance(current, Writer) else ()
 
     async def _erase_shown(self, users: Collection[str]) -> None:
-        """Erase the lists of users before the log forgets who they were. Lists that are damaged hold up no erasure."""
+        """Erase the lists shown to users before the log forgets them. A damaged store of lists holds up no erasure."""
         try:
             await self.impressions.erase(users)
         except StoreDamaged as error:
@@ -342,7 +349,7 @@ class Service:
         return Forwarder(lambda: replica.writes, lambda: replica.writer_address, lambda: replica.changed, seconds)
 
     def _address(self, sharing: Sharing) -> str:
-        """Where other replicas reach this one."""
+        """Return the address at which other replicas reach this one."""
         settings = self.settings
         host = sharing.local_address() if is_every(settings.host) else settings.host
         return settings.announce or joined(host, self._port)
@@ -351,12 +358,12 @@ class Service:
         while True:
             try:
                 self.live_samples.sample()
-            except Exception as error:  # the page would miss a sample; nobody else would miss anything
+            except Exception as error:  # only the curves of the dashboard miss a sample
                 log.error("no sample could be taken", exc_info=error)
             await asyncio.sleep(1)
 
     async def changes(self) -> Changes:
-        """The parameters as they were at most a window of events ago. Nobody pays for the copy until somebody asks."""
+        """Return an earlier copy of the parameters. A copy older than a window is returned once more, then replaced."""
         async with self._comparing:
             before, window = self._changes, self.learner.evaluation.window
             if before is not None and self.recommender.events - before.events <= window:
@@ -365,7 +372,7 @@ class Service:
             return before or now
 
     def _folder(self) -> Path:
-        """Where snapshots are made: beside the log, so that they need only a new name; with a server, a place for it."""
+        """Return the folder for new snapshots: with SQLite the log's, so that a rename publishes them."""
         if self.settings.store is None:
             assert self.settings.data is not None
             return self.settings.data

@@ -1,4 +1,4 @@
-"""Settings of the service: one table, from which the file, the environment, the flags and the guide follow."""
+"""Settings of the service: one table, from which the file, the environment variables, the flags and the guide follow."""
 
 import argparse
 import re
@@ -15,16 +15,18 @@ from coldstream.service.http.addresses import are_networks, is_address, is_loopb
 from coldstream.support.amounts import DURATION, SIZE, bytes_of, seconds_of
 
 PREFIX = "COLDSTREAM_SERVE_"
-"""What variables begin with. $COLDSTREAM_DATA is the folder of data sets, and Kubernetes may set $COLDSTREAM_PORT."""
+"""Prefix of environment variables. `COLDSTREAM_` alone would clash: $COLDSTREAM_DATA is the folder of data sets, and
+Kubernetes may set $COLDSTREAM_PORT."""
 
 
 class _About(NamedTuple):
     meaning: str
     within: tuple[float, float] | None = None
+    """Least and largest value of a number."""
     choices: tuple[str, ...] = ()
     metavar: str = ""
     form: tuple[str, Callable[[str], bool]] | None = None
-    """What a text must be, in words, and whether one is."""
+    """What a text must be, in words, and a function that checks it."""
 
 
 def _about(*about: Any, **more: Any) -> dict[str, _About]:
@@ -37,7 +39,7 @@ def _setting(default: Any, *about: Any, **more: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """All that can be set about the service. Validated when built, frozen afterwards.
+    """The settings of the service. Validated when built, frozen afterwards.
 
     >>> Settings(port=80_000)
     Traceback (most recent call last):
@@ -208,7 +210,10 @@ class Settings:
 
 
 def settled(file: Path | None, environ: Mapping[str, str], flags: Mapping[str, Any]) -> Settings:
-    """The settings from all sources. A flag wins over a variable, a variable over the file, the file over the default."""
+    """Return the settings from all sources: flags win over variables, variables over the file, the file over defaults.
+
+    Raises `InvalidInput` for a setting that is refused, with its source, and unless one of `data` and `store` is set.
+    """
     values: dict[str, Any] = {}
     changes: dict[str, Any] = {}
     changed_by = []
@@ -229,7 +234,7 @@ def settled(file: Path | None, environ: Mapping[str, str], flags: Mapping[str, A
 
 
 def check_exposure(settings: Settings) -> None:
-    """Refuse an address that other machines can reach, unless there are keys."""
+    """Raise `InvalidInput` for an address that other machines can reach, unless there are keys."""
     if settings.keys is None and not is_loopback(settings.host):
         remedy = "give --keys FILE (`coldstream keys add` makes one), or listen on 127.0.0.1"
         raise InvalidInput(f"host {shown(settings.host)} is not loopback, so strangers could do everything; {remedy}")
@@ -251,12 +256,12 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def given(args: argparse.Namespace) -> dict[str, Any]:
-    """The flags of `add_flags` that somebody gave."""
+    """Return the flags of `add_flags` that stand on the command line."""
     return {name: value for name, value in vars(args).items() if name in _TABLE and value is not None}
 
 
 def table() -> str:
-    """All settings as a Markdown table, as the guide holds it."""
+    """Return all settings as the Markdown table of the guide."""
     rows = [
         f"| `{setting.name}` | {_default(setting)} | {_must_be(setting)} | {setting.metadata['about'].meaning} |"
         for setting in _TABLE.values()
@@ -264,7 +269,7 @@ def table() -> str:
     return "\n".join(["| setting | default | must be | what it is |", "|---|---|---|---|", *rows])
 
 
-# Sources: each gives names, raw values, and what an error calls the source
+# Sources: each yields the name of a setting, its raw value, and the name of the source for errors
 
 
 def _in_file(file: Path | None) -> Iterator[tuple[str, object, str]]:
@@ -281,10 +286,10 @@ def _in_file(file: Path | None) -> Iterator[tuple[str, object, str]]:
 
 def _in_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, object, str]]:
     for variable, text in environ.items():
-        if variable.startswith(PREFIX) and text:  # an empty variable is how many tools say that there is none
+        if variable.startswith(PREFIX) and text:  # many tools leave a variable empty to unset it
             name = variable.removeprefix(PREFIX).lower()
             _check_name(name, variable, text)
-            # A comma parts two changes only where another name=value follows: trends=[100,500] is one.
+            # A comma separates two changes only if name=value follows: trends=[100,500] is one change.
             pairs = re.split(r",(?=\s*\w+\s*=)", text)
             yield name, _pairs(pairs, variable) if name == "hyperparameters" else _from_text(name, text), variable
 
@@ -318,14 +323,14 @@ def _pairs(pairs: list[str], source: str) -> dict[str, object]:
 
 
 def _literal(text: str) -> object:
-    """What TOML reads a text as; a text that is no TOML is itself."""
+    """Return the value of a text in TOML; a text that is no TOML stays as it is."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except ValueError:
         return text
 
 
-# Kinds: what a value of each type must be
+# Kinds: what a value of each type of setting must be
 
 
 class _Kind(NamedTuple):
@@ -348,7 +353,7 @@ _KINDS: Mapping[Any, _Kind] = {
 
 
 def _checked(setting: Field[Any], raw: object, where: str) -> Any:
-    """The value as its setting holds it."""
+    """Validate a raw value and return it as its setting holds it. Raises `InvalidInput`, which begins with `where`."""
     if raw is None and setting.default is None:
         return None
     kind = _KINDS[setting.type]
@@ -366,7 +371,7 @@ def _is_allowed(setting: Field[Any], raw: Any) -> bool:
         return raw in about.choices
     if about.form:
         return about.form[1](raw)
-    return raw != "" or setting.name == "host"  # an empty host is every address
+    return raw != "" or setting.name == "host"  # an empty host stands for all addresses
 
 
 def _check_learning(base: str | None, changes: Mapping[str, Any], where: str) -> None:

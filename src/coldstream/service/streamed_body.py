@@ -1,4 +1,4 @@
-"""The body of a request in parts, for an application that takes each part as it comes, however many there are."""
+"""Streaming of a request's body: the application takes part after part, and the body is never held as a whole."""
 
 from http import HTTPStatus
 from typing import TYPE_CHECKING
@@ -11,42 +11,42 @@ if TYPE_CHECKING:
     from coldstream.service.http.turned_away import Reason
 
 PROGRESS = "coldstream.progress"
-"""The key of a request's `BodyProgress` in its scope."""
+"""Key of a request's `BodyProgress` in its ASGI scope."""
 
 
 class BodyProgress:
-    """What the connection and the application tell each other about the body of one request."""
+    """State of one request's body, shared by its connection and the application."""
 
     __slots__ = ("batched", "ended", "is_over", "is_streamed", "kept")
 
     def __init__(self) -> None:
         self.is_streamed = False
-        """Whether the application takes parts as they come, and answers itself where the connection ends the body."""
+        """Whether the application streams the body. It then answers itself if the connection ends the body early."""
         self.is_over = False
         """Whether a streaming application has taken the last part."""
         self.kept = 0
-        """Bytes of parts it has taken that a streaming application holds because their line, or message, is not whole …"""
+        """Bytes of an incomplete line or message that a streaming application holds."""
         self.batched = 0
-        """… and bytes of lines that are not written yet."""
+        """Bytes of complete lines that a streaming application holds because it has not written them yet."""
         self.ended: Reason | None = None
-        """Why the connection ended the body before its client did."""
+        """Why the connection ended the body before its client did; None where it did not."""
 
 
 def progress_of(scope: Scope) -> BodyProgress:
-    """The progress of a request's body; one that no connection looks at, where there is none."""
+    """Return the progress of a request's body from its scope; a new one where no connection has set it."""
     progress: BodyProgress = scope.get(PROGRESS) or BodyProgress()
     return progress
 
 
 class StreamedBody:
-    """The parts of a body. Raises `Problem` where the connection, its client or the service ends the body early."""
+    """The body of a request, taken part by part."""
 
     def __init__(self, receive: Receive, progress: BodyProgress) -> None:
         self._receive, self._progress = receive, progress
         progress.is_streamed = True
 
     async def part(self) -> bytes | None:
-        """Wait for the next part and return it; None after the last."""
+        """Wait for the next part and return it; None after the last. Raises `Problem` if the body was ended early."""
         if self._progress.is_over:
             return None
         message = await self._receive()
@@ -60,5 +60,5 @@ class StreamedBody:
         return part
 
     def keep(self, size: int) -> None:
-        """Note how many bytes are held of what is not whole."""
+        """Set the number of bytes that are held of an incomplete line or message."""
         self._progress.kept = size

@@ -1,1 +1,1 @@
-"""What each route does."""
+"""Handlers of the routes: each takes a decoded request and returns the answer."""

@@ -1,8 +1,8 @@
-"""Arrow streams in one request: record batches as they come, each row as a line of JSON.
+"""Reading of Arrow streams in the body of a request: each row of their record batches becomes a line of JSON.
 
-What a client sends is not believed: a message is bounded before it is read, compressed ones are refused, because a few bytes
-of them may be gigabytes, and every array is validated before anything looks into it. A column that is missing, or of a type
-that no row can be taken with, is one refusal of the request. Rows are made objects of a few values at a time.
+Clients are not trusted: a message is bounded before it is read, compressed messages are refused, because a few bytes of them
+may be gigabytes, and every array is validated before its values are read. A column that is missing, or of a wrong type,
+refuses the whole request once. Rows become Python objects a few at a time.
 """
 
 import asyncio
@@ -26,18 +26,20 @@ if TYPE_CHECKING:
     from coldstream.service.streamed_body import StreamedBody
 
 ARROW = b"application/vnd.apache.arrow.stream"
-"""What an Arrow stream is called."""
+"""Media type of an Arrow stream."""
 
 MOST_ROWS = 100_000
-"""Rows of a record batch."""
+"""Most rows of a record batch."""
 MOST_READ_AGAIN = 20
-"""How many times the bytes that came may be read."""
+"""Bound on the bytes read, per byte received: dictionaries are read again with every record batch."""
 MAX_COLUMNS = 1024
+"""Most columns of a record batch."""
 MAX_SHARED_BYTES = 4096
-"""Bytes of a value that rows may share by a dictionary: no text of an event, an item or a user has more."""
+"""Most bytes of a value of a dictionary, which rows share: no text of an event, an item or a user is longer."""
 MAX_ROW_VALUES = MOST_FIELDS * MOST_VALUES + MAX_COLUMNS
+"""Most values of a row, those of its lists counted one by one."""
 VALUES_TOGETHER = 1000
-"""Values that are made objects of at once, in as many rows as have them."""
+"""Values that are converted to Python objects at once, at least one row."""
 
 _CONTINUATION = 0xFFFFFFFF
 _SCHEMA, _DICTIONARY, _BATCH = 1, 2, 3
@@ -45,20 +47,20 @@ _END = struct.pack("<II", _CONTINUATION, 0)
 
 
 class RowShape(NamedTuple):
-    """How the columns of a table become the fields of a message."""
+    """A mapping of the columns of a table to the fields of a message."""
 
     id: str | None
-    """Another name of the column `id`."""
+    """Name that the column of the field `id` may have instead; None where it has no other name."""
     kinds: Mapping[str, frozenset[str]]
-    """By field of the message, the kinds of column that it can be made of (`_kind_of`) …"""
+    """Field of the message → kinds of columns (`_kind_of`) whose values it takes."""
     rest: str
-    """… and the field that all other columns go into."""
+    """Name of the field that holds all other columns, by their names."""
     needed: tuple[str, ...]
     """Fields that every row must have."""
 
 
 def row_shape(message: type[msgspec.Struct], name: str | None, rest: str) -> RowShape:
-    """The shape of rows that become messages of a type; `name` is another name of its `id`."""
+    """Return the shape of rows for a type of message; `name` is another name of the column `id`."""
     info = inspect.type_info(message)
     assert isinstance(info, inspect.StructType)
     kinds = {field.name: frozenset(_kinds_for(field.type)) for field in info.fields}
@@ -68,9 +70,13 @@ def row_shape(message: type[msgspec.Struct], name: str | None, rest: str) -> Row
 async def arrow_lines(
     body: "StreamedBody", longest: int, shape: RowShape, slices: Slices
 ) -> AsyncIterator[tuple[int, bytes | Problem]]:
-    """The rows of a stream as lines of JSON, with their numbers from 1; a problem instead of a row that is too large."""
+    """Yield the rows of a stream as lines of JSON with their numbers from 1, or a problem in place of a row too large.
+
+    Raises `Problem` for a stream that cannot be read, or that goes beyond the bounds; `longest` bounds a message, and all
+    dictionaries together, in bytes.
+    """
     try:
-        await asyncio.to_thread(_pyarrow)  # the first time takes a while
+        await asyncio.to_thread(_pyarrow)  # its first import is slow
     except ImportError as error:
         needed = f"an Arrow stream needs pyarrow, which cannot be loaded ({error}); send application/x-ndjson"
         raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"{needed}, or install 'coldstream[evaluation]' there") from error
@@ -89,14 +95,14 @@ async def arrow_lines(
             if read > MOST_READ_AGAIN * received + longest:  # dictionaries are read with every batch
                 said = "record batches must not be small beside their dictionaries; send larger ones, or plain texts"
                 raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, said, "$", {"Connection": "close"})
-            batch = await asyncio.to_thread(_batch, stream, shape)  # whoever else asks need not wait for it
+            batch = await asyncio.to_thread(_batch, stream, shape)  # in a thread, so that other requests do not wait
             for row in _rows(batch):
                 number += 1
                 yield number, row if isinstance(row, Problem) else msgspec.json.encode(_record(row, shape), enc_hook=str)
 
 
 def _record(row: dict[str, Any], shape: RowShape) -> dict[str, Any]:
-    # A number without end would become null in JSON, which is to leave it out: as a text it is refused by its name.
+    # An infinite number would become null in JSON, as if it were left out. As a text it is refused, with its field.
     ends = (math.inf, -math.inf)
     known = {
         name: str(value) if value in ends else value for name, value in row.items() if value is not None and value == value
@@ -111,7 +117,7 @@ def _record(row: dict[str, Any], shape: RowShape) -> dict[str, Any]:
 
 
 async def _messages(parts: "StreamedBody", longest: int, slices: Slices) -> AsyncIterator[tuple[int, bytes]]:
-    """The messages of a stream, whole, each with its kind."""
+    """Yield the complete messages of a stream, each with its kind."""
     body = _Body(parts)
     while head := await body.take(8):
         await slices.pause_if_over()
@@ -132,13 +138,13 @@ async def _messages(parts: "StreamedBody", longest: int, slices: Slices) -> Asyn
 
 
 class _Body:
-    """The body of a request, as far as it is wanted."""
+    """A buffer of a request's body, which takes as many parts as are needed."""
 
     def __init__(self, parts: "StreamedBody") -> None:
         self._parts, self._had = parts, bytearray()
 
     async def take(self, length: int) -> bytes:
-        """So many bytes; none, where the body has ended."""
+        """Return the next `length` bytes; no bytes at the end of the body. Raises `Problem` where it ends in between."""
         while len(self._had) < length and (part := await self._parts.part()) is not None:
             self._had += part
             self._parts.keep(len(self._had))
@@ -152,7 +158,7 @@ class _Body:
 
 
 def _described(metadata: bytes) -> tuple[int, int, bool]:
-    """The kind of a message, the length of its body, and whether that is compressed: all that is asked before it is read."""
+    """Return the kind of a message, the bytes of its body, and whether it is compressed, from its metadata alone."""
     try:
         message = _Table(metadata, struct.unpack_from("<I", metadata)[0])
         kind, size = message.number(1, "<B"), message.number(3, "<q")
@@ -166,7 +172,7 @@ def _described(metadata: bytes) -> tuple[int, int, bool]:
 
 
 class _Table:
-    """A table of a flat buffer."""
+    """A table in a FlatBuffer, the format of Arrow's metadata."""
 
     def __init__(self, buffer: bytes, place: int) -> None:
         self._buffer, self._place = buffer, place
@@ -179,18 +185,18 @@ class _Table:
         return self._place + offset if offset else -1
 
     def number(self, number: int, form: str) -> int:
-        """A field that is a number; 0 where it is left out."""
+        """Return a number by its field's index; 0 where it is left out."""
         place = self._field(number)
         return 0 if place < 0 else _at(self._buffer, place, form)
 
     def table(self, number: int) -> "_Table | None":
-        """A field that is a table."""
+        """Return a table by its field's index; None where it is left out."""
         place = self._field(number)
         return None if place < 0 else _Table(self._buffer, place + _at(self._buffer, place, "<I"))
 
 
 def _at(buffer: bytes, place: int, form: str) -> int:
-    if place < 0:  # Python would count it from the end
+    if place < 0:  # Python would take it as an offset from the end
         raise struct.error
     return int(struct.unpack_from(form, buffer, place)[0])
 
@@ -199,17 +205,17 @@ def _at(buffer: bytes, place: int, form: str) -> int:
 
 
 class _Batch(NamedTuple):
-    """A record batch that was validated."""
+    """A validated record batch, with the weights of its rows."""
 
     rows: Any
     weight: NDArray[np.int64]
-    """Per row, how many values are made objects of."""
+    """Number of values per row that are converted to Python objects."""
     oversized: NDArray[np.int16]
-    """Per row, the first column whose value is larger than any field takes; -1 where there is none."""
+    """Index per row of the first column whose value is larger than any field takes; -1 where there is none."""
 
 
 def _rows(batch: _Batch) -> Iterator[dict[str, Any] | Problem]:
-    """The rows in order, a few of them converted at a time; of one that is oversized the problem with it."""
+    """Yield the rows in order, converted a few at a time, or a problem in place of a row that is oversized."""
     ends, first, count = np.cumsum(batch.weight), 0, len(batch.weight)
     problems: dict[int, Problem] = {}
     while first < count:
@@ -221,7 +227,7 @@ def _rows(batch: _Batch) -> Iterator[dict[str, Any] | Problem]:
             some = some.filter(_pyarrow().array(oversized < 0))
         try:
             rows = iter(some.to_pylist())
-        except (ValueError, OverflowError, LookupError) as error:  # pyarrow's own are ValueErrors
+        except (ValueError, OverflowError, LookupError) as error:  # pyarrow's own errors are ValueErrors
             raise _no_arrow(_unreadable(some, error)) from error
         for column in oversized.tolist():
             if column < 0:
@@ -237,7 +243,7 @@ def _oversized(column: str) -> Problem:
 
 
 def _unreadable(batch: Any, error: Exception) -> str:
-    """Which column has a value that Python cannot hold: a time beyond the year 9999, or in a zone that nobody knows."""
+    """Say which column has a value that Python cannot hold: a time beyond the year 9999, or in an unknown zone."""
     for field, column in zip(batch.schema, batch.columns, strict=True):
         try:
             column.to_pylist()
@@ -248,7 +254,7 @@ def _unreadable(batch: Any, error: Exception) -> str:
 
 
 def _batch(stream: bytes, shape: RowShape) -> _Batch:
-    """The record batch of a stream of one, all of it validated."""
+    """Read and validate the record batch of a stream that holds one. Raises `Problem` if it is refused."""
     pa = _pyarrow()
     try:
         with pa.ipc.open_stream(pa.py_buffer(stream)) as reader:
@@ -273,7 +279,7 @@ def _batch(stream: bytes, shape: RowShape) -> _Batch:
 
 
 def _check_columns(batch: Any, shape: RowShape) -> None:
-    """Raise `Problem` for a column with which no row can be taken: missing, empty, or of another type than its field."""
+    """Raise `Problem` for a needed column that is missing or empty, or a column of a type that its field does not take."""
     columns = {("id" if field.name == shape.id else field.name): number for number, field in enumerate(batch.schema)}
     for name in shape.needed:
         own = f"{name!r} or {shape.id!r}" if name == "id" and shape.id is not None else f"{name!r}"
@@ -300,11 +306,11 @@ _KINDS = {
     "timestamp": "times",
     "list": "lists",
 }
-"""Kinds of columns, in words."""
+"""Kind of column → its name in messages."""
 
 
 def _kind_of(kind: Any) -> str:
-    """Which of `_KINDS` a plain type of Arrow is."""
+    """Return which of `_KINDS` a plain type of Arrow is."""
     types = _pyarrow().types
     tests = {
         "list": types.is_list(kind) or types.is_large_list(kind),
@@ -317,7 +323,7 @@ def _kind_of(kind: Any) -> str:
 
 
 def _kinds_for(node: inspect.Type) -> set[str]:
-    """The kinds of columns whose values a type of a message may take."""
+    """Return the kinds of columns whose values a field of a type may take."""
     match node:
         case inspect.Metadata():
             return _kinds_for(node.type)
@@ -337,7 +343,7 @@ def _kinds_for(node: inspect.Type) -> set[str]:
 
 
 def _weighed(batch: Any) -> _Batch:
-    """A batch with how many values each row has, found out without making objects of them."""
+    """Count the values of each row, and find oversized rows, without making Python objects of them."""
     import pyarrow.compute as pc
 
     types, rows = _pyarrow().types, batch.num_rows
@@ -360,7 +366,7 @@ def _weighed(batch: Any) -> _Batch:
 
 
 def _pyarrow() -> Any:
-    import pyarrow as pa  # who sends no tables need not have it
+    import pyarrow as pa  # an optional dependency, only for Arrow streams
 
     return pa
 

@@ -1,4 +1,4 @@
-"""Handlers: events, items and users, and the service itself. Writing waits for the writer."""
+"""Handlers of events, items, users and the service itself. A handler that writes waits until the writer has written."""
 
 import logging
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 async def learn(service: Service, given: messages.Events, _: str) -> messages.Learned:
-    """Log and learn what happened."""
+    """Log and learn events."""
     events = given if isinstance(given, list) else [given]
     records: Sequence[Record] = [_interaction(event) for event in events]
     if told := any(event.recommendation_id is not None or event.passed_over for event in events):
@@ -39,13 +39,13 @@ def _interaction(event: messages.NewEvent) -> Interaction:
 
 
 async def put_items(service: Service, given: messages.Items, _: str) -> messages.Written:
-    """Add items, or give them other attributes."""
+    """Add items, or replace their attributes and availability."""
     items = given if isinstance(given, list) else [given]
     return await _written(service, [_item_put(item.id, item) for item in items], given)
 
 
 async def put_users(service: Service, given: messages.Users, _: str) -> messages.Written:
-    """Add users, or give them other attributes."""
+    """Add users, or replace their attributes."""
     users = given if isinstance(given, list) else [given]
     return await _written(service, [_user_put(user) for user in users], given)
 
@@ -55,7 +55,7 @@ def _user_put(user: messages.NewUser) -> UserPut:
 
 
 async def put_item(service: Service, given: messages.ItemBody, name: str) -> messages.Written:
-    """Add an item, or give it other attributes: a price changes. What was learned of it stays."""
+    """Add an item, or replace its attributes and availability. What was learned of it stays."""
     return await _written(service, [_item_put(name, given)], given)
 
 
@@ -72,27 +72,27 @@ USER_LINE = LineKind(messages.NewUser, _user_put, row_shape(messages.NewUser, "u
 
 
 async def put_user(service: Service, given: messages.Attributes, name: str) -> messages.Written:
-    """Add a user, or give one other attributes. What was learned of the user stays."""
+    """Add a user, or replace their attributes. What was learned of the user stays."""
     return await _written(service, [UserPut(name, given.attributes)], given)
 
 
 def get_item(service: Service, _: None, name: str) -> messages.DescribedItem:
-    """An item as it was put."""
+    """Return the attributes and the availability of an item, as they were put last."""
     return messages.DescribedItem(name, service.recommender.item(name), *availability(service, name))
 
 
 def get_user(service: Service, _: None, name: str) -> messages.Described:
-    """A user as they were put."""
+    """Return the attributes of a user, as they were put last."""
     return messages.Described(name, service.recommender.user(name))
 
 
 async def delete_item(service: Service, _: None, name: str) -> messages.Written:
-    """Take an item out of the catalogue, and forget what was learned of it."""
+    """Remove an item from the catalogue, and forget what was learned of it."""
     return await _written(service, [ItemRemoved(name)], None)
 
 
 async def delete_user(service: Service, _: None, name: str) -> messages.Forgotten:
-    """Forget a person: attributes, history, lists and the own vector at once, and what the files hold before long."""
+    """Forget a user: attributes, history, shown lists and vector at once; log and snapshots are erased later."""
     try:
         forgotten = await service.writer.forget(name, service.impressions.has)
     except Refused as refused:
@@ -102,7 +102,7 @@ async def delete_user(service: Service, _: None, name: str) -> messages.Forgotte
 
 
 async def merge_user(service: Service, given: messages.MergedSession, name: str) -> messages.Written:
-    """Fold what a session did into a user who has logged in, and forget the session."""
+    """Merge a session into a user who has logged in, and forget the session."""
     written = await _written(service, [UserMerged(given.session, name)], given)
     service.impressions.hand_over(given.session, name)
     return written
@@ -117,7 +117,7 @@ async def _written(service: Service, records: Sequence[Record], given: object) -
 
 
 async def evaluation(service: Service, _: None, __: str) -> messages.EvaluationResponse:
-    """How the recommender and its shadows did lately."""
+    """Return the live evaluation of the recommender and its baselines, and click-through by position."""
     counts = await service.impressions.counts()
     live = service.learner.evaluation.metrics()
     methods = {name: messages.MethodMetrics(*own) for name, own in live.methods.items()}
@@ -136,17 +136,17 @@ async def snapshot(service: Service, _: messages.Nothing, __: str) -> messages.S
 
 
 def metrics(service: Service, _: None, __: str) -> bytes:
-    """Everything that can be watched, for Prometheus."""
+    """Return all metrics in Prometheus' text format."""
     return service.metrics.text()
 
 
 async def fingerprint(service: Service, _: None, __: str) -> health_messages.StateFingerprint:
-    """A digest of all that is learned, to be compared with that of another replica at the same position."""
+    """Return a digest of all that is learned, to compare with that of another replica at the same position."""
     return health_messages.StateFingerprint(*await service.fingerprint())
 
 
 def health(service: Service, _: None, __: str) -> health_messages.Health:
-    """Whether the process is alive, how far its start has come, and how far it is behind the log."""
+    """Return the health of the process: its start, its role, whether its store works, and its lag behind the log."""
     began = service.start_up
     start = None if began is None else health_messages.Starting(began.phase, round(began.seconds, 1))
     if not service.has_begun:
@@ -158,6 +158,6 @@ def health(service: Service, _: None, __: str) -> health_messages.Health:
 
 
 def ready(service: Service, _: None, __: str) -> health_messages.Ready:
-    """Whether the service answers: recovered, compiled, and not about to stop."""
+    """Return the position learned if the service has started and is not about to stop; otherwise answer 503."""
     service.check_stays()
     return health_messages.Ready(service.learner.position)

@@ -1,8 +1,8 @@
-"""Impressions: which lists were shown, what was taken of them, and what was passed over.
+"""Impressions: the lists that were shown, the items taken from them, and the items passed over.
 
-No call waits for the disk that keeps lists: they are kept, handed over, erased and trimmed in the background, in small
-steps. Nothing that is learned depends on them. An event that names a list has what was passed over written into its own line
-of the log.
+Lists are kept, handed over, erased and trimmed on disk in the background, in small steps, so that no request waits for a
+write to disk. Nothing learned depends on the stored lists: an event that names a list has the items passed over written into
+its own line of the log.
 """
 
 import asyncio
@@ -30,69 +30,69 @@ from coldstream.storage.shown import MOST_POSITIONS, PositionCount, ShownList, S
 log = logging.getLogger(__name__)
 
 KEEP_EVERY = 0.5
-"""Seconds after which lists that were shown are kept."""
+"""Seconds between two passes that write shown lists to the store."""
 
 LONGEST_RETRY = 30.0
-"""Seconds between two tries at most where the store of lists fails. The pause doubles with every failure."""
+"""Most seconds between two passes while the store of lists fails. The pause doubles with every failure."""
 
 TRIM_EVERY = 5.0
-"""Seconds after which lists that are too old, or too many, are deleted."""
+"""Least seconds between two deletions of the lists that are too old, or beyond the bound on bytes."""
 
 EXPIRE_EVERY = 60.0
-"""Seconds after which lists of people who were erased lately are looked for once more."""
+"""Seconds after which the lists of users who were erased lately are erased once more."""
 
 LONGEST_FIND = 1.0
-"""Seconds that a call waits for the store to find a list; later it goes on as if the list were not known."""
+"""Most seconds that a request waits for the store to find a list. Then it proceeds as if the list were unknown."""
 
 LONGEST_STOP = 2.0
-"""Seconds that a stop waits for the store to keep the last lists."""
+"""Most seconds that a stop waits for the store to keep the last lists."""
 
 MOST_WAITING = 20_000
-"""Lists that wait to be kept, where the store is slow or away; more are not."""
+"""Most lists that wait for a slow or unavailable store; further lists are not kept. It bounds takes and merges too."""
 
 MOST_WAITING_ITEMS = 1_000_000
-"""Items in all lists that wait to be kept, together."""
+"""Most items in all lists that wait to be kept, together."""
 
 KEPT_AT_ONCE = 10_000
-"""Items in the lists that are kept in one transaction, about."""
+"""Items, about, in the lists that are kept in one transaction."""
 
 TROUBLE = (StoreUnavailable, StoreDamaged)
-"""What a store of lists may raise, which concerns nobody who asks, learns or leaves: nothing else depends on it."""
+"""Errors of a store of lists, which fail no recommendation and no event."""
 
 Answer = TypeVar("Answer")
 
 
 @dataclass(slots=True)
 class _Waiting:
-    """What the store is to be told."""
+    """Changes that wait to be written to the store of lists."""
 
     lists: list[ShownList] = field(default_factory=list)
     items: int = 0
-    """In the lists, together."""
+    """Number of items in all lists together."""
     takes: list[Take] = field(default_factory=list)
     merges: list[tuple[str, str]] = field(default_factory=list)
-    """Sessions, each with the user that it was folded into."""
+    """Sessions, each with the user that it was merged into."""
 
     def has_room(self, one: ShownList) -> bool:
-        """Whether one more list may wait."""
+        """Return whether there is room for a list."""
         return len(self.lists) < MOST_WAITING and self.items + len(one.items) <= MOST_WAITING_ITEMS
 
     def add(self, one: ShownList) -> None:
-        """Let a list wait."""
+        """Queue a list."""
         self.lists.append(one)
         self.items += len(one.items)
 
     def drop(self, users: Collection[str]) -> None:
-        """Let no list of users wait."""
+        """Drop the queued lists of users."""
         self.lists = [one for one in self.lists if one.user not in users]
         self.items = sum(len(one.items) for one in self.lists)
 
     def hand_over(self, session: str, user: str) -> None:
-        """Give the lists of a session to a user."""
+        """Give the queued lists of a session to a user."""
         self.lists = [one._replace(user=user) if one.user == session else one for one in self.lists]
 
     def portion(self) -> list[ShownList]:
-        """Take out the first lists, as many as are kept in one transaction."""
+        """Remove and return the first lists, as many as are kept in one transaction."""
         count = items = 0
         while count < len(self.lists) and items < KEPT_AT_ONCE:
             items += 1 + len(self.lists[count].items)
@@ -102,39 +102,39 @@ class _Waiting:
         return taken
 
     def put_back(self, lists: list[ShownList]) -> None:
-        """Let lists wait again that could not be kept, before all others."""
+        """Put lists that could not be kept back at the head of the queue, with the merges since then applied."""
         users = dict(self.merges)
         self.lists = [one._replace(user=users.get(one.user or "", one.user)) for one in lists] + self.lists
         self.items += sum(len(one.items) for one in lists)
 
 
 class Impressions:
-    """What was shown by this process, in memory, and by all processes on a store, for a while."""
+    """Shown lists: those of this process in memory, and with a store those of all processes, for a limited time."""
 
     def __init__(
         self, store: ShownStore | None = None, share: float = 1.0, retain: float = 0.0, most_bytes: int = 2**63 - 1
     ) -> None:
         self.lost = 0
-        """Lists that were not kept, because too many waited."""
+        """Number of lists that were not kept, because too many waited."""
         self.foreign = 0
-        """Events that named a list of somebody else, and so count as if they named none."""
+        """Number of events that named a list of another user, and so count as if they named none."""
         self.bytes = 0
-        """What the store of lists takes on disk, when it was looked at last."""
+        """Bytes that the store of lists took on disk when it was last measured."""
         self._store, self._share, self._retain, self._most_bytes = store, share, retain, most_bytes
         self._lists = ShownLists()
         self._waiting = _Waiting()
-        self._counts: Counter[tuple[int, bool]] = Counter()  # without a store: by position, and whether it was taken
+        self._counts: Counter[tuple[int, bool]] = Counter()  # without a store: (position, whether taken) → count
         self._thread = ThreadPoolExecutor(1, "shown")
         self._task: asyncio.Task[None] | None = None
-        self._changing = asyncio.Lock()  # lists are kept, handed over and erased in steps, one after the other
+        self._changing = asyncio.Lock()  # held while lists are kept, handed over or erased
         self._works, self._stopped, self._trimmed = True, False, -math.inf
-        self._owed: dict[str, bool] = {}  # whose lists the store still has, and whether it is to be looked for more later
-        self._erased: set[str] = set()  # lately: another process may keep a list of theirs a moment later
+        self._owed: dict[str, bool] = {}  # users to erase from the store → whether to erase them once more
+        self._erased: set[str] = set()  # lately erased users, of whom other processes may still keep a list
 
-    # What is shown
+    # Showing lists
 
     def remember(self, items: Iterable[str], before: Sequence[str] = (), user: str | None = None) -> str:
-        """The name of a list that is shown to a user now, after others."""
+        """Remember a list that is shown to a user now, and return its name; `before` has the items of earlier pages."""
         name, own = token_urlsafe(12), (*before, *items)
         kept = Remembered(name, user, time(), own, len(before), self._is_drawn())
         self._lists.add(kept)
@@ -152,7 +152,7 @@ class Impressions:
         return self._share >= 1.0 or int.from_bytes(token_bytes(4)) < self._share * 2**32
 
     async def items(self, name: str) -> tuple[str, ...]:
-        """All that was shown up to a list."""
+        """Return the items of a list and of all pages before it. Raises `UnknownId` if the list is not known."""
         await self.find([name])
         own = self._lists.get(name)
         if own is None:
@@ -161,21 +161,21 @@ class Impressions:
         return own.items
 
     async def find(self, names: Collection[str]) -> None:
-        """Remember those lists of some names that other processes have shown, or this one long ago."""
+        """Read lists from the store that are not in memory: other processes have shown them, or this one long ago."""
         unknown = {name for name in names if name not in self._lists}
         if not unknown or self._store is None:
             return
         store = self._store
-        with suppress(*TROUBLE, TimeoutError):  # what was passed over is then not known
+        with suppress(*TROUBLE, TimeoutError):  # the items passed over are then unknown
             found = await asyncio.wait_for(self._in_store(lambda: store.find(unknown)), LONGEST_FIND)
             for one in found.values():
                 if one.user not in self._owed:
                     self._lists.add_found(one)
 
-    # What is taken
+    # Taking items from lists
 
     async def completed(self, records: Sequence[Record], recommender: Recommender) -> list[Record]:
-        """Records as they are to be written: with what was passed over, as far as it is learned from."""
+        """Fill in the items passed over of events: the last ones, at most as many as the model learns from."""
         names = {one.recommendation_id for one in records if isinstance(one, Interaction) and one.recommendation_id}
         await self.find(names)
         most = min(recommender.hyperparameters.passed_over, MOST_PASSED_OVER)
@@ -190,7 +190,7 @@ class Impressions:
         return event if kept == event.passed_over else msgspec.structs.replace(event, passed_over=kept)
 
     def note(self, records: Iterable[Record], recommender: Recommender) -> None:
-        """Count what records that were written took of lists that were shown to their users, each item of a list once."""
+        """Count the items that written records took from lists shown to their users, each item of a list once."""
         for one in records:
             if not isinstance(one, Interaction) or one.recommendation_id is None or not _is_for(recommender, one):
                 continue
@@ -209,7 +209,7 @@ class Impressions:
             self._waiting.takes.append(Take(name, place, own.time))
 
     async def counts(self) -> list[PositionCount]:
-        """How often something was shown at each position, and taken there; what was not shown is left out."""
+        """Return how often items were shown and taken, by position at which any was shown; none if the store fails."""
         if self._store is None:
             places = sorted({place for place, taken in self._counts if not taken})
             return [PositionCount(place, self._counts[place, False], self._counts[place, True]) for place in places]
@@ -220,10 +220,10 @@ class Impressions:
         except TROUBLE:
             return []
 
-    # People
+    # Erasing and merging users
 
     async def has(self, user: str) -> bool:
-        """Whether there are lists of a user. True where the store cannot be asked: no erasure is refused for that."""
+        """Return whether there are lists of a user; true if the store fails, so that no erasure is refused for that."""
         if self._lists.has(user) or any(one.user == user for one in self._waiting.lists):
             return True
         if self._store is None:
@@ -243,7 +243,7 @@ class Impressions:
             self._owed |= dict.fromkeys(users, True)
 
     async def erase(self, users: Collection[str]) -> None:
-        """Erase the lists of users, now and once more within a minute. Raises `Interrupted` where a stop comes first."""
+        """Erase the lists of users, now and once more about a minute later. Raises `Interrupted` if a stop comes first."""
         self.forget(users)
         await self._erase_owed()
 
@@ -258,24 +258,24 @@ class Impressions:
             self._erased |= {user for user, first in owed.items() if first}
 
     def hand_over(self, session: str, user: str) -> None:
-        """Give the lists of a session to a user who has logged in. The store hears of it in the background."""
+        """Give the lists of a session to a user who has logged in: in memory at once, in the store in the background."""
         self._lists.hand_over(session, user)
         self._waiting.hand_over(session, user)
         if self._store is not None and len(self._waiting.merges) < MOST_WAITING:
             self._waiting.merges.append((session, user))
 
-    # Its life
+    # Start, work in the background, stop
 
     def start(self, forgotten: Callable[[], Collection[str]]) -> None:
-        """Begin to keep lists. `forgotten` tells who is to be erased: a process may have been killed before it was done."""
+        """Start work in the background. `forgotten` returns the users to erase, also those of a process that was killed."""
         if self._store is not None:
             self._task = asyncio.create_task(self._run(forgotten))
 
     async def stop(self) -> None:
-        """Keep what is waiting, and give everything back. The next start goes on with those who are to be erased."""
+        """Keep the lists that wait, and close the store. The next start continues erasures that are not done."""
         self._stopped = True
         if self._task is not None:
-            async with self._changing:  # what is being kept is not cut off
+            async with self._changing:  # a write in progress is not cut off
                 self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         if self._store is not None:
@@ -286,7 +286,7 @@ class Impressions:
         self._thread.shutdown()
 
     async def _run(self, forgotten: Callable[[], Collection[str]]) -> None:
-        """Do all that is due, each part also where another fails. After a failure the pauses become longer."""
+        """Keep, erase, hand over and trim lists, repeatedly. A part that fails stops no other, but lengthens the pause."""
         known, looked, pause = set[str](), monotonic(), KEEP_EVERY
         while True:
             leaving = set(forgotten())
@@ -300,7 +300,7 @@ class Impressions:
             await asyncio.sleep(pause)
 
     async def _done(self, part: Callable[[], Awaitable[None]]) -> bool:
-        """Whether a part of the work was done."""
+        """Do a part of the work, log its failure, and return whether it was done."""
         try:
             await part()
         except Interrupted:
@@ -308,13 +308,13 @@ class Impressions:
         except TROUBLE as error:
             log.warning("lists that were shown cannot be looked after", extra={"reason": str(error)})
             return False
-        except Exception as error:  # who is served need not suffer from it
+        except Exception as error:  # requests need not suffer from it
             log.error("lists that were shown cannot be looked after", exc_info=error)
             return False
         return True
 
     async def _keep(self) -> None:
-        """Keep the lists that wait, and what was taken of them. What cannot be kept now goes on waiting."""
+        """Write the waiting lists and takes to the store. Those that cannot be written now go on waiting."""
         store = self._store
         if store is None:
             return
@@ -356,7 +356,7 @@ class Impressions:
         self._trimmed = monotonic()
 
     async def _in_steps(self, steps: Iterator[None]) -> None:
-        """Do work of the store in its thread, a step at a time; between two steps other calls are answered."""
+        """Run work of the store in its thread, step by step, with other calls in between. Raises `Interrupted` at a stop."""
         while not self._stopped:
             if await self._in_store(lambda: next(steps, self)) is self:
                 return
@@ -367,10 +367,10 @@ class Impressions:
 
 
 def _is_for(recommender: Recommender, event: Interaction) -> bool:
-    """Whether an event speaks for its item."""
+    """Return whether the kind of an event has a positive weight."""
     return recommender.schema.effect_of(event.feedback).weight > 0
 
 
 def _was_shown_to(user: str, own: Remembered, recommender: Recommender) -> bool:
-    """Whether a list was shown to a user, to a session that became the user, or to no user in particular."""
+    """Return whether a list was shown to a user, to a session merged into the user, or to no user in particular."""
     return own.user is None or own.user == user or own.user in recommender.engine.sessions(user)

@@ -1,8 +1,8 @@
-"""JSON-lines, or the rows of an Arrow stream, in one request: any number of them, each taken or refused by itself.
+"""Bulk writes: JSON-lines, or the rows of an Arrow stream, in one request, each taken or refused by itself.
 
-The body is read as it comes, and never held as a whole. Lines are checked and written in batches, and the loop is given to
-others after every slice of that work. An answer that ends before the body does says how many lines were taken, and which
-line to go on with.
+The body is streamed, and never held as a whole. Lines are checked and written in batches, and after every slice of that work
+the event loop serves other requests. An answer that comes before the end of the body says how many lines were taken, and
+which line to go on with.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -25,26 +25,26 @@ from coldstream.service.service import Service
 from coldstream.service.streamed_body import BodyProgress, StreamedBody
 
 LINES = (b"application/x-ndjson", b"application/jsonl")
-"""What JSON-lines are called."""
+"""Media types of JSON-lines."""
 MAX_BATCH_LINES = 1000
-"""Lines that are written in one go."""
+"""Most lines that are written in one batch."""
 MAX_BATCH_BYTES = 2**20
-"""Bytes of lines that are written in one go: a batch ends with the line that reaches it."""
+"""Bytes of lines that end a batch: the line that reaches this bound is its last."""
 MAX_TOLD_REFUSALS = 100
-"""Refused lines that the answer describes; others are only counted, because to compose a text takes up to .6 ms."""
+"""Most refused lines that an answer describes. Others are only counted: composing a message takes up to 0.6 ms."""
 
 
 class LineKind(NamedTuple):
-    """The message that a line is decoded as, and the record that is made of it."""
+    """A kind of line: the message that a line is decoded as, and the record made of it."""
 
     message: Any
     record: Callable[[Any], Record]
     row: RowShape
-    """How the columns of a table become the fields of the message."""
+    """Mapping of the columns of an Arrow stream to the fields of the message."""
 
 
 class Asked(NamedTuple):
-    """The path and the headers of a request, as far as another process has to know them."""
+    """Path and headers of a request, which forwarding to the writer needs."""
 
     path: bytes
     headers: Mapping[bytes, bytes]
@@ -55,11 +55,11 @@ class _Line(NamedTuple):
     text: bytes
     record: Record | None
     refusal: Exception | None = None
-    """What the decoder says of a line that makes no record, or the problem with a row that makes no line."""
+    """Error of the decoder for a line, or problem with a row, where there is no record."""
 
 
 class LineStream:
-    """The lines of one request, as far as they were read."""
+    """The lines of one request, and counts of what became of those that were read."""
 
     def __init__(
         self,
@@ -79,12 +79,12 @@ class LineStream:
         self._refusals: list[RefusedLine] = []
 
     async def take(self, receive: Receive) -> LinesTaken:
-        """Take all lines of a body, and return what became of them."""
+        """Take all lines of a body, and return the counts. Raises `Problem`, with the counts, where the body ends early."""
         body = StreamedBody(receive, self._progress)
         return await self._take_all(_lines(body, self._longest, self._slices))
 
     async def take_arrow(self, receive: Receive) -> LinesTaken:
-        """Take all rows of a body that is an Arrow stream, and return what became of them."""
+        """Take all rows of an Arrow stream, and return the counts. Raises `Problem`, with them, if the body ends early."""
         body = StreamedBody(receive, self._progress)
         return await self._take_all(arrow_lines(body, self._longest, self._kind.row, self._slices))
 
@@ -97,11 +97,11 @@ class LineStream:
         except ColdstreamError as error:
             raise self._with_progress(problem_of(error)) from error
         position = self._log_position()
-        assert position is not None  # nothing is written, and no body read to its end, before the service has begun
+        assert position is not None  # nothing is written, and no body read to its end, before the start is over
         return LinesTaken(self._lines, self._taken, self._duplicates, self._refused, self._refusals, position)
 
     async def _take_whole_lines(self, lines: AsyncIterator[tuple[int, bytes | Problem]]) -> Problem | None:
-        """Take all lines that came as a whole. Returns why the body ended early, if it did."""
+        """Take all complete lines. Return the problem that ended the body early; None where its end came."""
         batch, progress = list[_Line](), self._progress
         ended: Problem | None = None
         while True:
@@ -109,7 +109,7 @@ class LineStream:
                 number, line = await anext(lines)
             except StopAsyncIteration:
                 break
-            except Problem as problem:  # lines before it are taken all the same
+            except Problem as problem:  # the lines before it are taken
                 ended = problem
                 break
             self._lines += 1
@@ -145,7 +145,7 @@ class LineStream:
         return self._kind.record(given)
 
     async def _write(self, lines: Sequence[_Line]) -> None:
-        """Write lines, or have the writer do it, where this is another process."""
+        """Write lines, or forward them to the writer if that is another process."""
         if not lines:
             return
         try:
@@ -157,13 +157,13 @@ class LineStream:
             body = b"\n".join(line.text for line in lines)
             headers = {**asked.headers, b"content-type": LINES[0]}
             answer = await forwarder.forward("POST", asked.path, headers, body)
-            if answer is None:  # it is this process by now
+            if answer is None:  # this process has become the writer
                 await self._write(lines)
             else:
                 self._take_over(lines, answer)
 
     def _take_over(self, lines: Sequence[_Line], answer: Forwarded) -> None:
-        """Count what the writer says became of lines."""
+        """Add the counts of the writer's answer. Raises `Problem` if the writer refused the request or ended it early."""
         if answer.status == HTTPStatus.OK:
             found = msgspec.json.decode(answer.body, type=LinesTaken)
             self._add(lines, found.taken, found.duplicates, found.refused, found.refusals, found.position)
@@ -191,9 +191,9 @@ class LineStream:
         self._position = position
 
     async def _write_here(self, lines: Sequence[_Line]) -> None:
-        """Write lines; one that is refused does not keep the others out."""
+        """Write lines, each taken or refused by itself. Raises `NotTheWriter` if this process is not the writer."""
         service = self._service
-        service.writer  # noqa: B018  # it raises where another is it
+        service.writer  # noqa: B018  # it raises where another process is the writer
         asked = [line.record for line in lines if line.record is not None]
         records = await service.impressions.completed(asked, service.recommender)
         outcomes = await service.writer.write_each(records)
@@ -215,13 +215,13 @@ class LineStream:
             await self._slices.pause_if_over()
 
     def _problem(self, line: _Line, why: Exception) -> Problem:
-        """The problem with a line, in words: this takes many times as long as to find out that it is refused."""
+        """Compose the problem with a line, which takes many times as long as to refuse it."""
         if isinstance(why, Problem):
             return why
         return problem_of(why) if isinstance(why, ColdstreamError) else undecodable(why, self._kind.message, line.text)
 
     def _with_progress(self, problem: Problem) -> Problem:
-        """The problem that ends the stream, with how many lines were taken and which one to go on with."""
+        """Return the problem that ends the stream, with the counts and the line to go on with."""
         detail, line = problem.document.detail, self._next_line
         document = msgspec.structs.replace(
             problem.document,
@@ -244,7 +244,7 @@ class LineStream:
 
 
 async def _lines(body: StreamedBody, longest: int, slices: Slices) -> AsyncIterator[tuple[int, bytes]]:
-    """The lines that are not empty, with their numbers from 1."""
+    """Yield the lines that are not empty, with their numbers from 1. Raises `Problem` for a line that is too long."""
     number, rest = 0, bytearray()
     while (part := await body.part()) is not None:
         begin = 0

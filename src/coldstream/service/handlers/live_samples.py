@@ -1,4 +1,4 @@
-"""How the service fared: a sample every second, thinner the longer ago, and annotations of what happened."""
+"""Curves of the dashboard: a sample of the service's figures every second, sparser the older, and annotations."""
 
 import logging
 import math
@@ -19,14 +19,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MOST_SAMPLES, MOST_ANNOTATIONS = 600, 100
+"""Samples and annotations that are kept. Beyond that, every other of the older half of the samples is dropped."""
 MOST_PENALTIES = 64
-"""Fields whose λ a sample holds: an open context can bring any number."""
+"""Fields whose regularization (λ) a sample holds: an open context can bring any number of fields."""
 SECONDS_BETWEEN_ARRIVALS = 15
-"""New items within so long share an annotation."""
+"""Least seconds between two annotations of new items; items that arrive in between share one."""
 
 
 class _Curves(msgspec.Struct, frozen=True):
-    """What a snapshot carries: the curves, and of which recall@N/T they are."""
+    """The curves as snapshots carry them, with the N and T of their recall@N/T."""
 
     top: int
     window: int
@@ -35,7 +36,7 @@ class _Curves(msgspec.Struct, frozen=True):
 
 
 class LiveSamples:
-    """What the dashboard draws. Snapshots carry it, so that a restart goes on with the curves as they were then."""
+    """Samples and annotations for the dashboard. Snapshots carry them, so that the curves survive a restart."""
 
     def __init__(self, service: "Service") -> None:
         self._service = service
@@ -48,15 +49,15 @@ class LiveSamples:
         self._annotated = 0.0
 
     def sample(self) -> None:
-        """One more sample."""
+        """Take a sample, and annotate drift and new items since the last one."""
         recommender, live = self._service.recommender, self._service.learner.evaluation.metrics()
         now, size, requests = time.monotonic(), recommender.size, self._service.metrics.of("POST", "/recommend")
         before = self.samples[-1] if self.samples else None
-        # The first sample of a process has no rate: what lies between it and a restored one is a replay, or a pause.
+        # The first sample of a process has rates of 0: between it and a restored sample lies a replay, or a pause.
         elapsed, self._moment = math.inf if self._moment is None else max(now - self._moment, 1e-3), now
         answered, self._answered = requests.answered - self._answered, requests.answered
         p50, p99 = _quantiles(list(requests.recent))
-        seq = max(int(time.time()), before.seq + 1 if before else 0)  # rises across restarts too
+        seq = max(int(time.time()), before.seq + 1 if before else 0)  # it must rise across restarts too
         self.samples.append(
             Sample(
                 seq=seq,
@@ -80,13 +81,13 @@ class LiveSamples:
             del self.samples[1 : MOST_SAMPLES // 2 : 2]
 
     def encoded(self) -> str:
-        """The curves as a text, of bounded length."""
+        """Return the curves as JSON, of bounded length, for a snapshot."""
         evaluation = self._service.learner.evaluation
         curves = _Curves(evaluation.top, evaluation.window, self.samples, self.annotations)
         return msgspec.json.encode(curves).decode()
 
     def restore(self, text: str) -> None:
-        """Go on with curves that a snapshot carried; not with those of another recall@N/T, nor with what cannot be read."""
+        """Continue the curves of a snapshot, unless they cannot be read or are of another recall@N/T."""
         if not text:
             return
         try:
@@ -104,7 +105,7 @@ class LiveSamples:
             self.annotations.append(Annotation(seq, alarms[-1], "drift", "drift was noticed"))
         self._alarms = len(alarms)
         began = len(self.samples) < 2 or not self.samples[-2].events
-        if self._arrivals is None or began:  # what the catalogue begins with is no news
+        if self._arrivals is None or began:  # items put before the first event are no new arrivals
             self._arrivals = arrivals
         elif arrivals > self._arrivals and now - self._annotated >= SECONDS_BETWEEN_ARRIVALS:
             came = arrivals - self._arrivals
@@ -113,7 +114,7 @@ class LiveSamples:
         del self.annotations[:-MOST_ANNOTATIONS]
 
     def _features_before(self, events: int, now: int) -> int:
-        """How many features there were so many events ago, as far as the samples go back."""
+        """Return the number of features at the first sample with at least `events` events; `now` where there is none."""
         earlier = [sample.features for sample in self.samples if sample.events >= events]
         return earlier[0] if earlier else now
 

@@ -1,7 +1,7 @@
-"""Handlers: recommend, and why; lists that are not for one user.
+"""Handlers of recommendations, their explanations, and lists that are not for one user.
 
-Reading runs at once on the event loop. What may take long does not hold it up: it is bounded, or done on copies in another
-thread.
+They read the model on the event loop. Long work does not block the loop: it is bounded, done in slices, or done on copies in
+another thread.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 
 async def recommend(service: Service, request: RecommendRequest, _: str) -> RecommendResponse:
-    """The best items for a user in a context."""
+    """Return the best items for a user in a context."""
     await service.known_up_to(request.after)
     recommender, now = service.recommender, seconds(request.time)
     _check_asked(request.context, request.attributes, request.where)
@@ -84,7 +84,7 @@ async def recommend(service: Service, request: RecommendRequest, _: str) -> Reco
 async def _explained(
     service: Service, request: RecommendRequest, encode: Callable[[], EncodedRequest], rules: Rules | None
 ) -> list[Recommended]:
-    """The best items, each with why."""
+    """Return the best items, each with the terms of its score."""
     if request.n > messages.MOST_EXPLAINED:
         message = f"n must be at most {messages.MOST_EXPLAINED} with explain, got {request.n}"
         raise refused("n", f"{message}; ask for fewer, or explain single items with /explain")
@@ -107,7 +107,7 @@ async def _explained(
 
 
 def _rules(given: RulesBody, n: int) -> Rules:
-    """The rules of a request for so many items."""
+    """Return the rules of a request for `n` items. Raises `InvalidInput` for too many items, or two pins at a position."""
     if n > messages.MOST_RULED:
         message = f"n must be at most {messages.MOST_RULED} with rules, got {n}"
         raise refused("n", f"{message}; ask for fewer, and for the next page with next_of")
@@ -121,26 +121,26 @@ def _rules(given: RulesBody, n: int) -> Rules:
 
 
 def similar(service: Service, request: ListQuery, name: str) -> ItemList:
-    """The items most like one: chosen together with it, or alike in what was learned of them."""
+    """Return the items most similar to an item: chosen together with it, or alike in their vectors."""
     best = service.recommender.similar(name, request.n, time=seconds(request.time), where=_where(request.where))
     return _listed(service, best, request.describe)
 
 
 def trending(service: Service, request: TrendingQuery, _: str) -> ItemList:
-    """The items that were chosen most lately."""
+    """Return the items that were chosen most often lately."""
     now, where = seconds(request.time), _where(request.where)
     best = service.recommender.trending(request.n, half_life=request.half_life, time=now, where=where)
     return _listed(service, best, request.describe)
 
 
 def newest(service: Service, request: ListQuery, _: str) -> ItemList:
-    """The items that came last."""
+    """Return the items that were added last."""
     best = service.recommender.newest(request.n, time=seconds(request.time), where=_where(request.where))
     return _listed(service, best, request.describe)
 
 
 def _where(given: str | None) -> messages.Where | None:
-    """A filter that stands in a query as JSON."""
+    """Decode the filter of a query, which is JSON. Raises `InvalidInput` if it is not."""
     if given is None:
         return None
     try:
@@ -162,7 +162,7 @@ def _listed(service: Service, best: Sequence[Recommendation], describe: bool) ->
 
 
 def _described(service: Service, best: Sequence[Recommendation]) -> list[dict[str, Any]]:
-    """The attributes of items that were recommended, and that may have been removed since."""
+    """Return the attributes of recommended items; none of an item that has been removed since."""
     recommender, described, size = service.recommender, list[dict[str, Any]](), 0
     for item, _ in best:
         own = recommender.item(item) if recommender.has_item(item) else {}
@@ -175,7 +175,7 @@ def _described(service: Service, best: Sequence[Recommendation]) -> list[dict[st
 
 
 async def explain(service: Service, request: ExplainRequest, _: str) -> Explanation:
-    """The terms that add up to the score of one item."""
+    """Return the terms that add up to the score of an item for a user."""
     await service.known_up_to(request.after)
     _check_asked(request.context, request.attributes, None)
     now, attributes = seconds(request.time), request.attributes
@@ -191,14 +191,14 @@ def _terms(addends: Addends, most: int) -> list[Term]:
 
 
 def _values(given: Any) -> int:
-    """How many values stand in one field."""
+    """Count the values in a field, those of lists and conditions one by one."""
     if isinstance(given, dict):
         return sum(map(_values, given.values()))
     return len(given) if isinstance(given, list) else 1
 
 
 def _check_asked(context: messages.Fields, attributes: messages.Fields | None, where: messages.Where | None) -> None:
-    """Refuse a request with more values than can be looked at while others wait."""
+    """Raise `InvalidInput` for a request with more values than one turn of the event loop should handle."""
     given: dict[str, Mapping[str, Any]] = {"context": context, "attributes": attributes or {}, "where": where or {}}
     counts = {name: sum(map(_values, own.values())) for name, own in given.items()}
     total = sum(counts.values())

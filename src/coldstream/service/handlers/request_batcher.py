@@ -1,4 +1,4 @@
-"""Requests that come at once are answered as one batch: items' vectors are read once for all of them."""
+"""Batching of concurrent requests: items' vectors are read once for all requests of a batch."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,7 +13,7 @@ Encode = Callable[[], EncodedRequest]
 
 
 class _Waiting(NamedTuple):
-    """A request that is encoded when its turn has come, what its answer is made with, and whoever waits for it."""
+    """A request that waits for the next batch: how it is encoded, how its answer is made, and the future of that."""
 
     encode: Encode
     finish: Callable[[EncodedRequest, Best], Any]
@@ -21,18 +21,18 @@ class _Waiting(NamedTuple):
 
 
 class RequestBatcher:
-    """Collects the requests of one turn of the event loop, all that have come by then, and answers them together."""
+    """A collector of the requests of one turn of the event loop, which are answered together as a batch."""
 
     def __init__(self) -> None:
         self._waiting: list[_Waiting] = []
 
     async def recommend(self, recommender: Recommender, encode: Encode) -> Best:
-        """The best items for one request, which is checked and encoded when its turn has come."""
+        """Return the best items for one request. `encode` checks and encodes it when its batch is answered."""
         best: Best = await self._asked(recommender, encode, lambda _, best: best)
         return best
 
     async def recommend_with_addends(self, recommender: Recommender, encode: Encode) -> tuple[Best, list[Addends]]:
-        """The same, and what the scores add up from, gathered before anything else is learned."""
+        """Return the best items for one request and the addends of their scores, both from the same state."""
         found: tuple[Best, list[Addends]] = await self._asked(
             recommender, encode, lambda request, best: (best, recommender.serving.addends_batch(request, best))
         )
@@ -42,7 +42,7 @@ class RequestBatcher:
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Any] = loop.create_future()
         if not self._waiting:
-            loop.call_soon(self._answer, recommender)  # behind everybody who is ready now
+            loop.call_soon(self._answer, recommender)  # after all tasks that are ready now
         self._waiting.append(_Waiting(encode, finish, answer))
         return await answer
 
@@ -51,12 +51,12 @@ class RequestBatcher:
         requests: list[EncodedRequest] = []
         asked: list[_Waiting] = []
         for one in waiting:
-            if one.answer.done():  # whoever asked went away
+            if one.answer.done():  # its client has gone
                 continue
             try:
                 requests.append(one.encode())
                 asked.append(one)
-            except Exception as error:  # whatever it is, nobody else may wait for ever because of it
+            except Exception as error:  # an error of one request must not leave the others waiting for ever
                 one.answer.set_exception(error)
         try:
             found = recommender.serving.recommend_batch(requests)

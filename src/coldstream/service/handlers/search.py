@@ -1,4 +1,4 @@
-"""Handlers: looking closer. What may take long is done in turns."""
+"""Handlers that inspect the model: items, users, features, schema and live figures. Long work runs in slices."""
 
 import os
 import resource
@@ -20,11 +20,11 @@ from coldstream.service.messages import search as search_messages
 from coldstream.service.service import VERSION, Service
 
 _STATM = Path("/proc/self/statm")
-"""Linux's own account, in pages."""
+"""File in which Linux gives the memory of the process, in pages."""
 
 
 def resident_bytes() -> int:
-    """What it has in memory now: interpreter, compiled code, data. Where the system does not tell, the most it ever had."""
+    """Return the resident memory of the process in bytes; its maximum so far on systems without `/proc`."""
     try:
         return int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
@@ -33,7 +33,7 @@ def resident_bytes() -> int:
 
 
 def find_items(service: Service, request: search_messages.Search, _: str) -> search_messages.FoundItems:
-    """Items whose id or attributes hold a text, in pages."""
+    """Return a page of the items whose id or attributes contain a text."""
     recommender, choices = service.recommender, service.learner.evaluation.choices
     found = recommender.inspection.items(request.search, request.limit, request.after)
     listed = [
@@ -46,7 +46,7 @@ def find_items(service: Service, request: search_messages.Search, _: str) -> sea
 
 
 def find_users(service: Service, request: search_messages.UserSearch, _: str) -> search_messages.FoundUsers:
-    """Users whose id holds a text, in pages; one that is the text comes first."""
+    """Return a page of the users whose id contains a text; an exact match comes first."""
     inspection = service.recommender.inspection
     after = request.after if request.cursor is None else inspection.user_place(request.cursor)
     found = inspection.users(request.search, request.limit, after)
@@ -55,19 +55,19 @@ def find_users(service: Service, request: search_messages.UserSearch, _: str) ->
 
 
 def find_features(service: Service, request: search_messages.FeatureSearch, _: str) -> search_messages.FoundFeatures:
-    """Features whose name holds a text, of one field or of all, in pages; one that is the text comes first."""
+    """Return a page of the features whose name contains a text, of one field or of all; an exact match comes first."""
     inspection = service.recommender.inspection
     return search_messages.FoundFeatures(*inspection.features(request.search, request.limit, request.after, request.field))
 
 
 async def nearest(service: Service, request: search_messages.NearestQuery, _: str) -> search_messages.NearestFeatures:
-    """The features most like one, in the factor space."""
+    """Return the features whose vectors are nearest to that of a feature."""
     near = await in_turns(service.recommender.inspection.nearest_in_steps(request.feature, request.n))
     return search_messages.NearestFeatures(request.feature, [search_messages.NearFeature(*one) for one in near])
 
 
 async def changed(service: Service, request: search_messages.ChangedQuery, _: str) -> search_messages.ChangedFeatures:
-    """The features that have moved farthest in the last window, or since somebody first asked."""
+    """Return the features whose parameters have moved farthest since an earlier copy, first made at the first call."""
     since = await service.changes()
     passed = service.recommender.events - since.events
     moved = await in_turns(service.recommender.inspection.changed_in_steps(since, request.n))
@@ -75,7 +75,7 @@ async def changed(service: Service, request: search_messages.ChangedQuery, _: st
 
 
 def schema(service: Service, request: search_messages.SchemaQuery, _: str) -> search_messages.SchemaInUse:
-    """The schema in use, with how many values each field has had and some of them, in pages of fields."""
+    """Return a page of the fields of the schema in use, with counts and examples of their values."""
     own, inspection = service.recommender.schema, service.recommender.inspection
     fields = _fields(own)
     sides: dict[str, dict[str, dict[str, Any]]] = {side: {} for side in SIDES}
@@ -95,7 +95,7 @@ def schema(service: Service, request: search_messages.SchemaQuery, _: str) -> se
 
 
 async def put_fields(service: Service, given: messages.NewFields, _: str) -> messages.Written:
-    """Declare fields: attributes of items or users, or a context with its scaling. Those that are there already stay."""
+    """Declare new fields: attributes of users or items, or fields of the context. Existing fields stay."""
     fields = {side: getattr(given, side) for side in SIDES if getattr(given, side)}
     before = service.recommender.schema
     added = len(_fields(service.recommender.engine.check_fields(fields_by_side(fields)))) - len(_fields(before))
@@ -108,7 +108,7 @@ def _fields(own: Schema) -> list[tuple[str, Field]]:
 
 
 def live(service: Service, request: live_messages.LiveQuery, _: str) -> live_messages.LiveResponse:
-    """How the service fared since a sample, for the page."""
+    """Return the live figures of the service and its samples since a given one, for the dashboard."""
     evaluation, live_samples = service.learner.evaluation, service.live_samples
     return live_messages.LiveResponse(
         _facts(service),

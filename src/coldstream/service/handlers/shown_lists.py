@@ -1,4 +1,4 @@
-"""The lists that were shown last, in memory: so that a next page repeats nothing, and a click is known by its position."""
+"""The latest shown lists, in memory: a next page repeats no item, and a choice from a list is known by its position."""
 
 from collections import OrderedDict
 from dataclasses import dataclass, field
@@ -6,24 +6,28 @@ from dataclasses import dataclass, field
 from coldstream.storage.shown import ShownList
 
 MOST_KEPT = 100_000
-"""Items in all lists that are remembered, together."""
+"""Most items in all remembered lists together; each list counts as one item more."""
 
 
 @dataclass(slots=True)
 class Remembered:
-    """A list, and what was taken of it so far."""
+    """A list that was shown, and the positions taken from it so far."""
 
     name: str
     user: str | None
     time: float
+    """Time at which it was shown, in seconds since 1970."""
     items: tuple[str, ...]
+    """Items of the list, after those of all pages before it."""
     first: int
+    """Number of the items that were shown on the pages before."""
     is_kept: bool
-    """Whether a store keeps it: only such lists count."""
+    """Whether the list was drawn to be kept in the store, if there is one: only such lists count there."""
     taken: set[int] = field(default_factory=set)
+    """Positions, from 0, of the items that were taken."""
 
     def passed_over(self, item: str) -> tuple[str, ...]:
-        """What was shown above an item and not taken; nothing, where the item was not shown."""
+        """Return the items that were shown above an item and not taken; none where the item was not shown."""
         if item not in self.items:
             return ()
         above = self.items.index(item)
@@ -31,7 +35,7 @@ class Remembered:
 
 
 class ShownLists:
-    """Lists by name. The oldest goes."""
+    """Shown lists by name, bounded by their items. The oldest is evicted first."""
 
     def __init__(self, most: int = MOST_KEPT) -> None:
         self._lists: OrderedDict[str, Remembered] = OrderedDict()
@@ -44,11 +48,11 @@ class ShownLists:
         return len(self._lists)
 
     def get(self, name: str) -> Remembered | None:
-        """The list of a name, where it is remembered."""
+        """Return the list of a name; None where it is not remembered."""
         return self._lists.get(name)
 
     def add(self, own: Remembered) -> None:
-        """Remember a list, in the place of what had its name."""
+        """Remember a list in place of any of its name, and evict the oldest lists beyond the bound."""
         self._drop(own.name)
         self._lists[own.name] = own
         self._items += 1 + len(own.items)
@@ -56,11 +60,11 @@ class ShownLists:
             self._drop(next(iter(self._lists)))
 
     def add_found(self, one: ShownList) -> None:
-        """Remember a list that a store kept."""
+        """Remember a list that was read from the store."""
         self.add(Remembered(one.name, one.user, one.time, one.items, one.first, True, set(one.taken)))
 
     def has(self, user: str) -> bool:
-        """Whether a list of a user is remembered."""
+        """Return whether any list of a user is remembered."""
         return any(own.user == user for own in self._lists.values())
 
     def erase(self, user: str) -> None:
@@ -69,7 +73,7 @@ class ShownLists:
             self._drop(name)
 
     def hand_over(self, session: str, user: str) -> None:
-        """Let the lists of a session be those of a user."""
+        """Give the lists of a session to a user."""
         for own in self._lists.values():
             if own.user == session:
                 own.user = user

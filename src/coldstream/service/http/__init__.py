@@ -1,1 +1,1 @@
-"""HTTP itself: connections, keys, limits, errors, routes, OpenAPI."""
+"""The HTTP layer: connections, keys, limits, errors, routes and OpenAPI."""

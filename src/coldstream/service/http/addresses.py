@@ -1,4 +1,4 @@
-"""Addresses: which of them only this machine can reach, and at which others reach this process."""
+"""Network addresses: checks, and conversions between `host:port` and its parts."""
 
 import re
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, ip_address, ip_network
@@ -7,7 +7,7 @@ _ADDRESS = re.compile(r"(?P<host>\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):(?P<port>[0
 
 
 def are_networks(text: str) -> bool:
-    """Whether a text is a list of addresses or networks."""
+    """Return whether a text is a list of IP addresses or networks, separated by commas."""
     try:
         return all(ip_network(part.strip()) for part in text.split(","))
     except ValueError:
@@ -15,7 +15,7 @@ def are_networks(text: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can connect. What a name stands for can change, so none counts but `localhost`."""
+    """Return whether only this machine can reach a host. Of names only `localhost` counts: others can change."""
     try:
         address = ip_address(host)
     except ValueError:
@@ -24,7 +24,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_address(text: str) -> bool:
-    """Whether a text is a host and a port.
+    """Return whether a text is a host and a port, `host:port`.
 
     >>> is_address("10.0.0.5:8000"), is_address("[::1]:8000"), is_address("shop"), is_address("shop:99999")
     (True, True, False, False)
@@ -34,13 +34,13 @@ def is_address(text: str) -> bool:
 
 
 def parted(address: str) -> tuple[str, int]:
-    """The host and the port of an address."""
+    """Split an address into host and port."""
     host, _, port = address.rpartition(":")
     return host.strip("[]"), int(port)
 
 
 def joined(host: str, port: int) -> str:
-    """The inverse of `parted`.
+    """Join a host and a port as an address, the inverse of `parted`.
 
     >>> joined("::1", 8000), parted(joined("::1", 8000))
     ('[::1]:8000', ('::1', 8000))
@@ -49,5 +49,5 @@ def joined(host: str, port: int) -> str:
 
 
 def is_every(host: str) -> bool:
-    """Whether a process that listens there does so at all addresses of its machine, and so at none that could be told."""
+    """Return whether a host to listen on stands for all addresses of the machine, so that it is no address to announce."""
     return host in ("", "0.0.0.0", "::")  # noqa: S104

@@ -1,4 +1,4 @@
-"""The routes as an application."""
+"""The ASGI application: the routes, the dashboard and the OpenAPI document."""
 
 from collections.abc import Sequence
 from http import HTTPStatus
@@ -23,7 +23,7 @@ from coldstream.service.service import VERSION, Service
 
 
 class _Anything(Convertor[str]):
-    """An id in a path: it may hold slashes and line breaks."""
+    """A convertor of ids in paths, which may hold slashes and line breaks."""
 
     regex = r"[\s\S]*"
 
@@ -38,7 +38,7 @@ register_url_convertor("anything", _Anything())
 
 
 def application(service: Service, gate: Gate, routes: Sequence[Route] = ROUTES, tracing: Tracing | None = None) -> Starlette:
-    """An ASGI application that answers on these routes, and says what they are."""
+    """Return an ASGI application with these routes, the dashboard, and `/openapi.json`, which describes the routes."""
     resources: dict[str, dict[str, ASGIApp]] = {}
     for route in routes:
         endpoint: ASGIApp = Endpoint(route, service, gate)
@@ -66,7 +66,7 @@ def application(service: Service, gate: Gate, routes: Sequence[Route] = ROUTES, 
 
 
 class _Document:
-    """A JSON document that never changes."""
+    """An ASGI application that answers with a constant JSON document."""
 
     def __init__(self, body: bytes) -> None:
         self._body = body
@@ -76,7 +76,7 @@ class _Document:
 
 
 async def _unroutable(request: Request, error: Exception) -> Response:
-    """What no route takes: an unknown path, or a method that the path does not have."""
+    """Answer a request that no route takes: an unknown path, or a method that the path does not have."""
     assert isinstance(error, HTTPException)
     headers = dict(error.headers or {})
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:

@@ -1,7 +1,7 @@
-"""One TCP connection: uvicorn's protocol, with bounds on what a client may hold and for how long.
+"""One TCP connection: uvicorn's protocol, with bounds on the memory and the time that a client may take.
 
-Nothing here is done by the clock for a single request. Whoever sweeps looks at every connection once a second, at what it
-waits for; a request that is whole when it arrives costs no timer.
+There are no timers per request: a sweep over all connections (`Connections.sweep`) looks at least once a second at what each
+of them waits for.
 """
 
 import re
@@ -22,23 +22,25 @@ if TYPE_CHECKING:
     from coldstream.service.http.connections import Connections
 
 MOST_HEADERS = 100
+"""Most headers of a request."""
 SMALL_BODY = 2**16
-"""Bytes that a body may have however many others there are: a few large ones shut out no ordinary request."""
+"""Bytes that a body may always hold, also where all bodies together are at their bound, so that a few large bodies
+shut out no ordinary request."""
 MIN_BODY_RATE = 1024.0
-"""Bytes of a body per second of waiting for them, on average, below which a client counts as silent."""
+"""Least bytes of a body per second of waiting for it, on average. A slower client is late (`body_seconds`)."""
 MAX_LOOK_SECONDS = 2.0
-"""The most that counts as waiting between two looks: a process that was stopped, or busy, did not wait for its client."""
+"""Most seconds that count as waiting between two looks: a process that was paused or busy did not wait for its client."""
 LINGER_SECONDS = 2.0
-"""How long a client that was turned away has to read why: a reset would overtake the answer."""
+"""Seconds that a client that was turned away has to read why: closing at once could reset the connection before."""
 SPARE = 64
-"""Connections beyond the limit that are told so; further ones are ended without a word."""
+"""Connections beyond the limit that get an answer that says so; further ones are closed without an answer."""
 
 
 _UPGRADE = re.compile(rb"\r\nupgrade:[^\r\n]*", re.IGNORECASE)
 
 
 class Stage(Enum):
-    """What a connection waits for."""
+    """Stages of a connection, by what it waits for."""
 
     HEADERS = 0
     BODY = 1
@@ -49,11 +51,11 @@ class Stage(Enum):
 
 
 class Refused(Exception):
-    """Ends the parsing of what came."""
+    """Raised in a callback of the parser, to end the parsing of a request that is refused."""
 
 
 class Connection(HttpToolsProtocol):
-    """A connection that ends when its client takes too much: time, headers, or room for bodies."""
+    """A connection that refuses a client which takes too much: time, headers, or memory for bodies."""
 
     def __init__(self, shared: "Connections", *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
@@ -66,18 +68,18 @@ class Connection(HttpToolsProtocol):
         self._about: object = None
         self._since = self.loop.time()
         self._progress = BodyProgress()
-        """Of the request that is being parsed."""
+        """Body progress of the request that is being parsed."""
         self._answering = False
-        """Whether the application answers although the body was ended."""
+        """Whether a streaming application still answers although this connection ended the body."""
         self._came = 0
-        """Bytes of bodies that came since the last look."""
+        """Bytes of bodies received since the last look."""
         self._late, self._looked = 0.0, self._since
         """Seconds by which the body is late, and the time of the last look."""
 
-    # What the transport says
+    # Callbacks of the transport
 
     def connection_made(self, transport: "asyncio.Transport") -> None:  # type: ignore[override]
-        """Somebody has connected."""
+        """Take a new connection, or turn it away if there are too many."""
         super().connection_made(transport)
         if len(self.connections) > self._limits.connections + SPARE:
             self._shared.turned_away.add(Reason.CONNECTIONS)
@@ -86,12 +88,12 @@ class Connection(HttpToolsProtocol):
             self.refuse(Reason.CONNECTIONS)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection has ended."""
+        """Release what is counted for a connection that has ended."""
         self._let_go()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Some bytes came. Those that finish nothing are kept by the parser, so there is an end to them."""
+        """Parse bytes that came. Refuse the request if the bytes that the parser buffers are too many."""
         if self._refused:
             return
         if self._unfinished == 0 and not self._in_body():
@@ -103,26 +105,26 @@ class Connection(HttpToolsProtocol):
         elif self._unfinished > self._limits.header_bytes:
             self.refuse(Reason.LONG_HEADERS)
 
-    # What the parser says
+    # Callbacks of the parser
 
     def on_headers_complete(self) -> None:
-        """All headers of a request have come."""
+        """Check the headers of a request, and begin to track its body."""
         if len(self.headers) > MOST_HEADERS or (self._unfinished > self._limits.header_bytes and self._is_long()):
             self._end_parsing(Reason.LONG_HEADERS)
         if self.parser.should_upgrade():
-            # The parser would not look at the body, which would then be taken for the next request.
+            # The parser would skip the body, which would then be taken for the next request.
             self._end_parsing(Reason.UPGRADE)
         if b"#" in self.url:
-            # The parser would leave the rest out: DELETE /items/c# would delete c.
+            # The parser would drop the fragment: DELETE /items/c# would delete c.
             self._end_parsing(Reason.FRAGMENT)
         self._finished = True
         self._progress = cast("Scope", self.scope)[PROGRESS] = BodyProgress()
         super().on_headers_complete()
         self.cycle.transport = cast("asyncio.Transport", _Lingering(self, self.cycle))
-        self.headers = []  # what comes after the body, trailers, belongs to nobody
+        self.headers = []  # so that trailers after the body are not added to them
 
     def on_body(self, body: bytes) -> None:
-        """A part of a body has come."""
+        """Count a part of a body, and refuse a large one where all bodies together hold too much."""
         self._finished = True
         self._came += len(body)
         if not self.cycle.response_complete:
@@ -132,31 +134,31 @@ class Connection(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """A request is whole."""
+        """Note that a request is complete."""
         self._finished = True
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002
-        """The parser does not go on."""
+        """Refuse a request that the parser rejects, or that a callback refused."""
         self.refuse(self._reason)
 
-    # What the server says
+    # Calls by the server and the sweep
 
     def on_response_complete(self) -> None:
-        """A request has been answered."""
+        """Release what is counted for a request that has been answered."""
         self._answering = False
         self._let_go()
         super().on_response_complete()
 
     def shutdown(self) -> None:
-        """The service stops: requests that are whole are answered, others are not waited for."""
+        """Stop: complete requests are answered first, and a request whose body is awaited is refused."""
         if self._stage_now() is Stage.BODY:
             self.refuse(Reason.STOPPING)
         else:
             super().shutdown()
 
     def look(self, now: float) -> None:
-        """End the connection if it has waited too long for its client."""
+        """End the connection if it has waited too long for its client; `now` is the time of the event loop."""
         stage = self._stage_now()
         left = self.transport.get_write_buffer_size() if stage in (Stage.READER, Stage.END) else 0
         elapsed, self._looked = min(now - self._looked, MAX_LOOK_SECONDS), now
@@ -177,23 +179,23 @@ class Connection(HttpToolsProtocol):
             self.transport.abort()
 
     def end(self) -> None:
-        """Send nothing more and take nothing more; the sweep closes the connection when its client has had time to read."""
+        """Send and take nothing more; the sweep closes the connection once its client has had time to read the answer."""
         self._refused = True
         self.transport.write_eof()
 
     def _is_late(self, elapsed: float, came: int) -> bool:
-        """Whether a body has been waited for too long, less the time that what came takes at the least rate.
+        """Return whether a body is late: seconds of waiting, less those that the bytes received buy at the least rate.
 
-        While the application has not taken all that came, it is not the client that is waited for.
+        No time counts as waiting while the application has not taken all bytes received.
         """
         waited = 0.0 if self.cycle.body else elapsed
         self._late = max(0.0, self._late + waited - came / MIN_BODY_RATE)
         return self._late >= self._limits.body_seconds
 
     def refuse(self, reason: Reason) -> None:
-        """Say why, if it is this client's turn to be told anything, and end the connection.
+        """End the connection, and answer with the reason unless an answer to an earlier request is due or has begun.
 
-        An application that streams the body says so itself, together with how far it came.
+        An application that streams the body answers itself, and says how far it came.
         """
         if self._refused:
             return
@@ -228,7 +230,7 @@ class Connection(HttpToolsProtocol):
         raise Refused(reason.label)
 
     def _is_long(self) -> bool:
-        """Whether the headers of this request are longer than they may be: what else came with them does not count."""
+        """Return whether the path and headers are too long, without other bytes that came with them."""
         lines = sum(len(name) + len(value) + len(b": \r\n") for name, value in self.headers)
         return len(self.url) + lines > self._limits.header_bytes
 
@@ -237,7 +239,7 @@ class Connection(HttpToolsProtocol):
         return cycle is not None and cycle.more_body
 
     def _hold(self, more: int) -> None:
-        """Count what is held of a body with `more` bytes that have just come: of one that is streamed, what is not done."""
+        """Count bytes held of a body when `more` bytes came. Of a streamed body, only bytes not yet written are held."""
         progress = self._progress
         if progress.is_streamed:
             more += len(self.cycle.body) + progress.kept + progress.batched - self._held
@@ -254,7 +256,7 @@ class Connection(HttpToolsProtocol):
             return Stage.READER if self.flow.write_paused else Stage.ANSWER
         if self._refused or self.transport.is_closing():
             return Stage.END
-        scope: HTTPScope | None = self.scope  # there is none before the first request
+        scope: HTTPScope | None = self.scope  # None before the first request
         if scope is None or "method" not in scope:
             return Stage.HEADERS
         if self.cycle.response_complete:
@@ -265,7 +267,7 @@ class Connection(HttpToolsProtocol):
 
 
 class _Lingering:
-    """The transport as a request sees it: closed before all of the body came, it stays until its client has read why."""
+    """The transport as a request sees it. Closed before the end of the body, it lingers until its client has read why."""
 
     __slots__ = ("_connection", "_cycle", "is_closing", "write")
 
@@ -274,7 +276,7 @@ class _Lingering:
         self.write, self.is_closing = connection.transport.write, connection.transport.is_closing
 
     def close(self) -> None:
-        """Close the connection, for its client at once, and for both when the client has had time to read."""
+        """Close the connection; before the end of the body only for writing, until the client has had time to read."""
         if self._cycle.more_body and not self.is_closing():
             self._connection.end()
         else:
@@ -282,9 +284,9 @@ class _Lingering:
 
 
 def _without_upgrade(data: bytes) -> bytes:
-    """What came at the head of a request, less the offer to speak another protocol, which a server may pass over.
+    """Return the first bytes of a request without the header Upgrade, an offer that a server may ignore.
 
-    Many clients make it with their first request. One that comes in pieces is left, and refused.
+    Many clients send it with their first request. If the headers come in several pieces it stays, and is refused.
     """
     head, end, rest = data.partition(b"\r\n\r\n")
     return _UPGRADE.sub(b"", head) + end + rest if end and b"pgrade" in head else data

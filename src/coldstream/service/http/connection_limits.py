@@ -1,4 +1,4 @@
-"""How much connections may take: how many of them, for how long, and how much each may hold."""
+"""Limits on connections: their number, their times and their bytes."""
 
 import resource
 from typing import NamedTuple
@@ -7,24 +7,30 @@ from coldstream.errors import InvalidInput
 from coldstream.service.settings import Settings
 
 MOST = 4096
-"""Connections, where nothing else is said: idle ones that send long headers then hold about 150 MB."""
+"""Most connections if `connections` is not set: that many connections with long headers hold about 150 MB."""
 RESERVED = 128
-"""Descriptors for the store, snapshots and libraries, and for those who are told that there is no room."""
+"""File descriptors left for the store, snapshots, libraries, and connections that are turned away with an answer."""
 
 
 class ConnectionLimits(NamedTuple):
     """Limits on one connection, and on all of them together."""
 
     connections: int
+    """Most connections that are served at once."""
     header_seconds: float
+    """Most seconds that the headers of a request may take."""
     body_seconds: float
+    """Most seconds that a body may be late."""
     idle_seconds: float
+    """Most seconds that a connection waits for its next request, or an answer for its reader."""
     header_bytes: int
+    """Most bytes of the path and headers of a request."""
     bodies_bytes: int
+    """Most bytes that all bodies together hold, beyond which only small bodies are taken."""
 
 
 def connection_limits(settings: Settings) -> ConnectionLimits:
-    """The limits that the settings and the process have. More connections than descriptors are refused."""
+    """Return the limits by the settings. Raises `InvalidInput` for more connections than file descriptors allow."""
     descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     room = MOST if descriptors == resource.RLIM_INFINITY else max(descriptors - RESERVED, descriptors // 2)
     wanted = min(room, MOST) if settings.connections is None else settings.connections

@@ -1,4 +1,4 @@
-"""All connections: what they share, and the sweep that ends those that wait for nothing."""
+"""All connections: their shared state, and the sweep that ends those whose clients are too slow."""
 
 import asyncio
 import logging
@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 
 class Connections:
-    """The limits, the bytes of all bodies that are held, and who was turned away."""
+    """State shared by all connections: their limits, the bytes of bodies held, and counts of those turned away."""
 
     def __init__(self, limits: ConnectionLimits, count: Callable[[str], None]) -> None:
         self.limits = limits
@@ -22,11 +22,11 @@ class Connections:
         """Bytes of bodies of requests that are not answered yet."""
 
     def connection(self, *args: Any, **more: Any) -> Connection:
-        """A new one, as uvicorn makes its protocols."""
+        """Make a connection, with the arguments of uvicorn's protocols."""
         return Connection(self, *args, **more)
 
     async def sweep(self, connections: Collection[Any]) -> None:
-        """Look at every connection again and again."""
+        """Look at every connection, at least once a second, and log those turned away. It runs until it is cancelled."""
         limits, loop = self.limits, asyncio.get_running_loop()
         every = min(1.0, limits.header_seconds / 2, limits.body_seconds / 2, limits.idle_seconds / 2)
         while True:
@@ -35,6 +35,6 @@ class Connections:
             for connection in list(connections):
                 try:
                     connection.look(now)
-                except Exception as error:  # one that cannot be looked at must not keep others from being ended
+                except Exception as error:  # an error of one connection must not stop the sweep
                     log.error("a connection could not be ended", exc_info=error)
             self.turned_away.log(now)

@@ -1,4 +1,4 @@
-"""The files of the dashboard, the page that shows the service. It needs nothing from elsewhere."""
+"""The files of the dashboard, the page that shows the service. It loads nothing from other hosts."""
 
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -25,7 +25,7 @@ _SECURE: Headers = (
 
 
 def _files() -> Mapping[str, Path]:
-    """The dashboard's own files, and the charting script of the package that carries it."""
+    """Return the paths of the dashboard's files, and of the charting script in the package plotly if it is installed."""
     files = {path.name: path for path in FOLDER.iterdir() if path.suffix in _KINDS}
     plotly = find_spec("plotly")
     if plotly is not None and plotly.origin is not None:
@@ -34,7 +34,7 @@ def _files() -> Mapping[str, Path]:
 
 
 class DashboardFiles:
-    """`/` and `/assets/{name}`. Nothing but these files can be asked for."""
+    """The ASGI application behind `/` and `/assets/{name}`; it serves only the dashboard's files."""
 
     def __init__(self) -> None:
         self._files = _files()

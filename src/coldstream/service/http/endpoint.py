@@ -1,4 +1,4 @@
-"""One path as an ASGI application: admit, decode, run, encode, count."""
+"""Routes as ASGI applications: each admits and decodes a request, runs its handler, encodes the answer and counts it."""
 
 import inspect
 import logging
@@ -30,29 +30,30 @@ log = logging.getLogger("coldstream.access")
 
 _JSON = b"application/json"
 _TEXT = b"text/plain; version=0.0.4; charset=utf-8"
-"""The version is of Prometheus' format."""
+"""Media type of metrics; the version is that of Prometheus' format."""
 
 Headers: TypeAlias = tuple[tuple[bytes, bytes], ...]
 _NO_HEADERS: Headers = ()
 _ALWAYS: Headers = ((b"cache-control", b"no-store"), (b"cross-origin-resource-policy", b"same-origin"))
 
 _ONCE = (b"host", b"authorization", b"content-type", b"content-length", b"origin", b"sec-fetch-site", SOURCE)
-"""Headers that decide something: of two, a proxy in front of us may go by the other one."""
+"""Headers that must not be repeated: a proxy in front of the service might go by the other of two values."""
 
 AFTER = b"coldstream-after"
-"""The header that asks for an answer which knows a line of the log; some calls take it in their body too."""
+"""Header with a position of the log that the answer must know. Some calls take it in their body too."""
 
 _MOST_PAIRS = 16
-"""In a query: no call has half as many parameters."""
+"""Most parameters of a query: no call has half as many."""
 
 MAX_OBJECTS, MAX_LINE_OBJECTS = 25_000, 10_000
-"""Braces that open in a body, which is decoded in one go: a microsecond or four each. A thousand records have 2,000."""
+"""Most opening braces in a body, without and with JSON-lines as an alternative: each takes 1 to 4 µs to decode, and the
+event loop waits. A thousand records have 2,000."""
 
 _encode = msgspec.json.Encoder().encode
 
 
 class Endpoint:
-    """One route: its handler, and all that stands before it."""
+    """A route as an ASGI application: admission, decoding, its handler, encoding, metrics and access log."""
 
     def __init__(self, route: Route, service: Service, gate: Gate) -> None:
         self._route, self._service, self._gate = route, service, gate
@@ -119,13 +120,13 @@ class Endpoint:
         return await answer if self._waits else answer
 
     async def _done_by_the_writer(self, scope: Scope, headers: Mapping[bytes, bytes], body: bytes, name: str) -> Any:
-        """What is written: done here, where this is the writer, or passed on to it."""
+        """Run the handler of a write if this process is the writer; otherwise forward the request to the writer."""
         forwarder = self._service.forwarder
         assert forwarder is not None
         answer: Any = None
         while answer is None:
             try:
-                self._service.writer  # noqa: B018  # it raises where another is it
+                self._service.writer  # noqa: B018  # it raises where another process is the writer
                 given = None if self._decoder is None else self._decoded(body, headers)
                 return await self._handler(self._service, given, name)
             except NotTheWriter as error:
@@ -150,7 +151,7 @@ class Endpoint:
         return given
 
     async def _body(self, headers: Mapping[bytes, bytes], receive: Receive) -> bytes:
-        # Asked of an empty body too: a page of somewhere else can make a browser send other types here without asking first.
+        # Checked for an empty body too: pages of other origins can send other types without a preflight request (CORS).
         if _kind(headers) != _JSON:
             others = f", application/x-ndjson or {ARROW.decode()}" if self._route.line is not None else ""
             kind = shown(headers.get(b"content-type", b"").decode("latin-1"))
@@ -176,12 +177,12 @@ class Endpoint:
         return Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message, None, {"Connection": "close"})
 
     def _name(self, scope: Scope) -> str:
-        """The id in the path: from its bytes, because what the server decoded has lost what was not UTF-8."""
+        """Decode the id in the path from its raw bytes: the path decoded by the server has lost bytes that are not UTF-8."""
         raw: bytes = scope["raw_path"].partition(b"?")[0]
         if not raw.startswith(self._prefix):
             message = f"the path must begin with {self._prefix.decode()} as it stands here; only the id is percent-encoded"
             raise Problem(HTTPStatus.NOT_FOUND, message)
-        raw = raw[: len(raw) - len(self._suffix)]  # whoever routes has seen it there
+        raw = raw[: len(raw) - len(self._suffix)]  # the router has matched the suffix
         if b"/" in raw[len(self._prefix) :]:
             message = "the id in the path must be percent-encoded, a slash as %2F; or end the path behind the id"
             raise Problem(HTTPStatus.NOT_FOUND, message, "id")
@@ -196,7 +197,7 @@ class Endpoint:
 
 
 class Resource:
-    """All routes on one path."""
+    """All routes of one path, by method. HEAD is answered like GET."""
 
     def __init__(self, endpoints: Mapping[str, ASGIApp]) -> None:
         self.endpoints = endpoints
@@ -209,9 +210,9 @@ class Resource:
 
 
 class Branches:
-    """All routes behind one path with an id: its own, and those that go on behind the id.
+    """All routes of a path that ends with an id, and of the paths that continue after the id.
 
-    An id may hold a slash, percent-encoded, so it is the path as it was sent that tells which.
+    Ids may hold percent-encoded slashes, so the raw path decides which route is meant.
     """
 
     def __init__(self, own: Resource, further: Mapping[str, Resource]) -> None:
@@ -225,7 +226,7 @@ class Branches:
 
 
 def _kind(headers: Mapping[bytes, bytes]) -> bytes:
-    """What a body is said to be, without parameters."""
+    """Return the media type that the headers give the body, in lower case and without parameters."""
     return headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
 
 
@@ -236,7 +237,7 @@ def _refuse_encoding(headers: Mapping[bytes, bytes]) -> None:
 
 
 def _queried(kind: Any, query: bytes) -> Any:
-    """What a query string asks for."""
+    """Decode a query string as a message of a type. Raises `Problem` if it cannot be."""
     try:
         text, strict = query.decode("ascii"), bool(query)
         pairs = parse_qsl(text, keep_blank_values=True, strict_parsing=strict, errors="strict", max_num_fields=_MOST_PAIRS)
@@ -254,7 +255,7 @@ def _queried(kind: Any, query: bytes) -> Any:
 
 
 def _position(given: bytes) -> int:
-    """The position that a header asks for."""
+    """Decode the position in the header `AFTER`. Raises `Problem` if it is none."""
     if not (given.isdigit() and len(given) < 16):
         message = f"the header Coldstream-After must be a position of the log, got {shown(given.decode('latin-1'))}"
         raise Problem(HTTPStatus.BAD_REQUEST, f"{message}; send the one that an acknowledgement gave")
@@ -270,7 +271,7 @@ def _check_once(headers: Sequence[tuple[bytes, bytes]]) -> None:
 
 
 async def respond(send: Send, status: int, kind: bytes, body: bytes, more: Headers = _NO_HEADERS) -> None:
-    """Send a whole answer."""
+    """Send a complete answer, with a body of a media type and further headers."""
     headers = [(b"content-type", kind), (b"content-length", b"%d" % len(body)), *_ALWAYS, *more]
     start: Message = {"type": "http.response.start", "status": status, "headers": headers}
     await send(start)

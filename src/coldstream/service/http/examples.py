@@ -1,10 +1,10 @@
-"""An example of every call, for the OpenAPI document: by its name, what goes in and what comes out."""
+"""Examples of requests and answers for the OpenAPI document, by the name of their handler."""
 
 from typing import Any, NamedTuple
 
 
 class Example(NamedTuple):
-    """A body, and the answer to it."""
+    """The body of a request, and the answer to it."""
 
     given: Any
     answer: Any

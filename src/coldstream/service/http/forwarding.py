@@ -1,7 +1,8 @@
-"""What is written at a follower is passed on to the writer, which answers; the client need not know which one that is.
+"""Forwarding of writes from a follower to the writer, so that clients need not know which process is the writer.
 
-It goes one hop. A request that certainly was not taken, because nobody could be reached or the process there does not write,
-is sent to the next writer, as long as its time lasts. One that may have been taken is not sent again: who sent it can tell.
+A request is forwarded one hop. If it certainly was not taken, because the connection failed or the process there is not the
+writer, it is sent to the next writer until its time is over. A request that may have been taken is not sent again: only its
+client knows whether that is safe.
 """
 
 import asyncio
@@ -21,24 +22,25 @@ from coldstream.service.http.problems import RETRY_AFTER, Problem
 log = logging.getLogger(__name__)
 
 HOP, ELSEWHERE = b"coldstream-forwarded", b"coldstream-not-the-writer"
-"""The header of what was passed on, and that of an answer which says that it has to go elsewhere."""
+"""Header of a request that was forwarded, and header of an answer by a process that is not the writer."""
 
 PASSED_ON = (b"authorization", b"content-type", b"origin", b"sec-fetch-site", SOURCE)
 PASSED_BACK = (b"retry-after", b"www-authenticate")
+"""Headers of a request, and of an answer, that are forwarded."""
 
 LONGEST_CONNECTING = 1.0
 LOOK_AGAIN = 0.05
-"""Seconds: for a connection, and until the next try where there is nobody."""
+"""Most seconds to connect, and seconds until the next look for a writer where there is none."""
 
 MOST_IDLE = 64
-"""Connections that are kept for later."""
+"""Most idle connections that are kept for each address."""
 
 _NOBODY = "no replica takes what is written now, and no writer could be reached in {seconds:g} s; send the same again later"
 _UNCLEAR = "the writer went away before it answered and may have taken it; send the same again, events with an event_id"
 
 
 class Forwarded(NamedTuple):
-    """The writer's answer."""
+    """The writer's answer to a request that was forwarded."""
 
     status: int
     headers: dict[bytes, bytes]
@@ -46,7 +48,7 @@ class Forwarded(NamedTuple):
 
 
 class _NotSent(Exception):
-    """Nothing of a request can have been done."""
+    """The request was certainly not sent, so it may be sent again."""
 
 
 class _Connection(NamedTuple):
@@ -55,9 +57,10 @@ class _Connection(NamedTuple):
 
 
 class Forwarder:
-    """Sends requests to the writer of the moment.
+    """A sender of requests to the current writer.
 
-    `is_here` tells whether this process is it, `find` where another is reached, and `changed` waits until somebody else is.
+    `is_here` tells whether this process is the writer, `find` returns the address of the writer if it is known, `changed` an
+    event that is set when the writer changes, and `seconds` bounds the search for a writer and the wait for its answer.
     """
 
     def __init__(
@@ -71,7 +74,10 @@ class Forwarder:
         self._idle: dict[str, list[_Connection]] = defaultdict(list)
 
     async def forward(self, method: str, target: bytes, headers: Mapping[bytes, bytes], body: bytes) -> Forwarded | None:
-        """The writer's answer to a request; None where this process has become the writer meanwhile."""
+        """Send a request to the writer and return its answer; None if this process has become the writer.
+
+        Raises `Problem` (503) if no writer is reached in time, or the writer goes away before it answers.
+        """
         loop = asyncio.get_running_loop()
         until, address = loop.time() + self._seconds, None
         while (left := until - loop.time()) > 0:
@@ -92,7 +98,7 @@ class Forwarder:
         raise _unavailable(_NOBODY.format(seconds=self._seconds))
 
     def close(self) -> None:
-        """Give all connections back."""
+        """Close all idle connections."""
         for address in list(self._idle):
             self._forget(address)
 
@@ -101,7 +107,7 @@ class Forwarder:
         answering = asyncio.ensure_future(_answer(connection, request))
         moved = asyncio.ensure_future(changed.wait())
         try:
-            # Where another writes meanwhile, this one may never answer: it may have been stopped, or cut off.
+            # If another process becomes the writer, this one may never answer: it may be stopped, or cut off.
             await asyncio.wait({answering, moved}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
             if not answering.done():
                 await asyncio.wait({answering}, timeout=min(0.5, left))
@@ -149,7 +155,7 @@ def _request(method: str, target: bytes, headers: Mapping[bytes, bytes], body: b
 
 
 class _Response:
-    """What a parser has read of a response."""
+    """A response, as far as the parser has read it."""
 
     def __init__(self) -> None:
         self.headers: dict[bytes, bytes] = {}

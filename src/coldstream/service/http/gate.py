@@ -1,4 +1,4 @@
-"""Who may come in: the key and its scope, the rate, and, where there are no keys, only what this machine asks of itself."""
+"""Admission of requests: by key, scope and rate; without keys, only requests from this machine to itself."""
 
 import math
 import re
@@ -13,24 +13,24 @@ from coldstream.service.http.rates import Rates
 
 _LOCAL = re.compile(rb"(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d{0,5})?", re.IGNORECASE)
 _OWN_SITES = (None, b"same-origin", b"none")
-"""What a browser says of a request by the page of this service, or by somebody who typed the address."""
+"""Values of Sec-Fetch-Site for requests by the service's own page, or by an address that was typed in; None: no browser."""
 
 
 class KnownKeys(Protocol):
-    """The keys of a service: some, or those that a file has now."""
+    """The contract of the keys of a service: `Keys`, or a `KeyFile`, which may change."""
 
     def find(self, presented: str) -> Key | None:
-        """The key that somebody presents, if it is one of these."""
+        """Return the key that a request presents; None if it is not known."""
 
 
 class Gate:
-    """Admits a request, or says why not."""
+    """The gate before all routes but those that need no key: it admits a request, or raises `Problem`."""
 
     def __init__(self, keys: KnownKeys | None, rates: Rates) -> None:
         self._keys, self._rates = keys, rates
 
     def admit(self, scope: Scope, headers: dict[bytes, bytes], needed: str) -> None:
-        """Let a request pass that has what it needs, and is not too soon."""
+        """Admit a request that has the scope it needs and is within the rate. Raises `Problem` otherwise."""
         if self._keys is None:
             _check_local(headers)
             _check_origin(headers)
@@ -56,7 +56,7 @@ class Gate:
 
 
 def _check_local(headers: dict[bytes, bytes]) -> None:
-    """Refuse a page of somewhere else whose name was made to point here: without keys, it could do everything."""
+    """Refuse a Host that is no name of this machine: by DNS rebinding, a page of another site could do everything."""
     host = headers.get(b"host", b"")
     if _LOCAL.fullmatch(host) is None:
         message = f"the header Host must be a name of this machine itself, got {host.decode('latin-1')!r}"
@@ -64,7 +64,7 @@ def _check_local(headers: dict[bytes, bytes]) -> None:
 
 
 def _check_origin(headers: dict[bytes, bytes]) -> None:
-    """Refuse a page of another origin that calls this machine by its right name. Only browsers send these headers."""
+    """Refuse requests by pages of another origin. Only browsers send the headers that tell."""
     site, origin = headers.get(b"sec-fetch-site"), headers.get(b"origin")
     if site in _OWN_SITES and (origin is None or origin.lower() in _origins(headers[b"host"])):
         return

@@ -1,4 +1,4 @@
-"""API keys: who may do what. The file holds hashes only, so that reading it lets nobody in."""
+"""API keys and their scopes. Their file holds only hashes, so that reading it gives no access."""
 
 import hmac
 import logging
@@ -18,13 +18,13 @@ from coldstream.support.files import private
 log = logging.getLogger(__name__)
 
 SCOPES = ("read", "write", "admin")
-"""read: recommend, explain, look. write: events, items, users. admin: delete, snapshot. None includes another."""
+"""read: recommend, explain, inspect. write: events, items, users. admin: delete, snapshot. No scope includes another."""
 
 _HEADING = "# API keys of coldstream, written by `coldstream keys`, which keeps no comments but this.\n"
 
 
 class Key(NamedTuple):
-    """Somebody's key: what it may do, and the hash it is known by."""
+    """An API key: its name, its scopes, and its hash."""
 
     name: str
     scopes: tuple[str, ...]
@@ -32,22 +32,22 @@ class Key(NamedTuple):
 
 
 def drawn() -> str:
-    """A new key, as its owner presents it. Nobody can guess it, and nobody will draw it again."""
+    """Return a new random key of 256 bits, as its owner presents it."""
     return "cs_" + secrets.token_urlsafe(32)
 
 
 def hashed(presented: str) -> str:
-    """The hash of a key, as the file holds it.
+    """Return the hash of a key, as the file holds it.
 
     >>> hashed("cs_example")[:20]
     'sha256:6185e4f07fecb'
     """
-    # A slow hash protects words that can be guessed. A key is 256 random bits: nobody can try them, and requests would wait.
+    # A slow hash protects passwords that can be guessed. 256 random bits cannot, and a slow hash would delay requests.
     return "sha256:" + sha256(presented.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class Keys:
-    """Some keys, each with a name and a hash of its own."""
+    """A collection of keys with distinct names and distinct hashes."""
 
     def __init__(self, keys: Iterable[Key] = ()) -> None:
         self._keys = tuple(keys)
@@ -55,7 +55,10 @@ class Keys:
 
     @classmethod
     def read(cls, path: str | Path) -> "Keys":
-        """The keys in a file. One that others may write to is refused: they could let themselves in."""
+        """Read the keys in a file.
+
+        Raises `InvalidInput` for a file that cannot be read, or that other users may write to: they could add a key.
+        """
         try:
             with Path(path).open("rb") as file:
                 mode = os.fstat(file.fileno()).st_mode
@@ -70,7 +73,7 @@ class Keys:
         return cls(_entries(document, str(path)))
 
     def write(self, path: str | Path) -> None:
-        """Replace the content of a file, all or nothing. A new one is its owner's alone, an old one stays whose it was."""
+        """Replace a file atomically. A new file is private to its owner; an old one keeps its owner and mode."""
         text = _HEADING + "".join(_entry(key) for key in self._keys)
         try:
             old = os.stat(path) if os.path.exists(path) else None
@@ -83,7 +86,7 @@ class Keys:
             raise InvalidInput(f"keys {str(path)!r} cannot be written: {error}; nothing was changed") from error
 
     def find(self, presented: str) -> Key | None:
-        """The key that somebody presents, if it is one of these. The time it takes tells nothing about any of them."""
+        """Return the key that is presented; None if it is unknown. The time this takes tells nothing about the keys."""
         presented_hash, found = hashed(presented), None
         for key in self._keys:
             if hmac.compare_digest(key.hash, presented_hash):
@@ -91,11 +94,11 @@ class Keys:
         return found
 
     def with_(self, key: Key) -> "Keys":
-        """These keys and one more."""
+        """Return these keys and one more. Raises `InvalidInput` if its name or hash is there already."""
         return Keys((*self._keys, key))
 
     def without(self, name: str) -> "Keys":
-        """These keys but one."""
+        """Return these keys without one. Raises `InvalidInput` if there is none of that name."""
         if name not in [key.name for key in self._keys]:
             known = ", ".join(key.name for key in self._keys) or "none"
             raise InvalidInput(f"key {shown(name)} is not there; there are {known}")
@@ -109,20 +112,20 @@ class Keys:
 
 
 class KeyFile:
-    """Keys in a file, which is reread when it has changed. A file that cannot be read leaves the keys as they were."""
+    """Keys in a file, which is read again when it has changed. If that fails, the keys stay as they were."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._stamp = path, _stamp(path)
         self._keys = Keys.read(path)
 
     def find(self, presented: str) -> Key | None:
-        """The key that somebody presents, if the file has it now."""
+        """Return the key that is presented, if the file has it now; None otherwise."""
         if _stamp(self._path) != self._stamp:
             self.reread()
         return self._keys.find(presented)
 
     def reread(self) -> None:
-        """Read the file again, whether it seems to have changed or not."""
+        """Read the file again, even if it does not seem to have changed."""
         self._stamp = _stamp(self._path)
         try:
             self._keys = Keys.read(self._path)
@@ -133,7 +136,7 @@ class KeyFile:
 
 
 def _stamp(path: Path) -> tuple[int, ...] | None:
-    """What differs when a file has been written or replaced; None where there is none."""
+    """Return a stamp that changes when a file is written or replaced; None if there is no file."""
     try:
         found = os.stat(path)
     except OSError:
@@ -142,7 +145,7 @@ def _stamp(path: Path) -> tuple[int, ...] | None:
 
 
 def checked_key(name: object, scopes: object, hash_: object, where: str) -> Key:
-    """A key whose parts are what they should be."""
+    """Validate the parts of a key and return it. Raises `InvalidInput`, which names the place `where`."""
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", name):
         raise InvalidInput(f"{where}: name must be 1 to 64 letters, digits or any of . _ -, got {shown(name)}")
     if not isinstance(scopes, list) or not scopes or not all(scope in SCOPES for scope in scopes):
@@ -169,7 +172,7 @@ def _entries(document: dict[str, Any], path: str) -> Iterator[Key]:
 
 
 def _kept_secret(value: object) -> str:
-    """Of which type a value is: it may be a key itself, by mistake, and no log should show one."""
+    """Say only the type of a value: by mistake it may be a key itself, which no log should show."""
     return f"a {type(value).__name__}"
 
 

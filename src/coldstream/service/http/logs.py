@@ -1,4 +1,4 @@
-"""Logs as JSON lines: a time, a level, what happened, and plain facts. Nothing that a person sent goes into them."""
+"""Logs as JSON lines: time, level, event and further facts. They hold nothing that a person sent."""
 
 import json
 import logging
@@ -10,10 +10,10 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object per line."""
+    """A formatter that makes each record one line of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """A record as a line."""
+        """Return a record as a line of JSON."""
         line: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -22,7 +22,7 @@ class JsonLines(logging.Formatter):
         }
         line |= {name: value for name, value in vars(record).items() if name not in _STANDARD}
         if record.exc_info and record.exc_info[0] is not None:
-            # Where it happened, and not its words: they may hold what a person sent.
+            # The trace without the message, which may hold data that a person sent.
             kind, _, trace = record.exc_info
             line["error"] = kind.__name__
             line["trace"] = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(trace)]
@@ -30,12 +30,12 @@ class JsonLines(logging.Formatter):
 
 
 def log_to_stderr(level: str) -> None:
-    """Send all logs of this process to the standard error."""
+    """Send all logs of this process, from a level on, to the standard error as JSON lines."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    # It says that it started and stopped; the service says when it is ready, which is what matters. It warns of every
-    # request that cannot be read; the service counts those, and says so now and then.
+    # uvicorn logs its start and stop, but only the service knows when it is ready. uvicorn also warns of every request that
+    # cannot be read; the service counts those, and logs the counts from time to time.
     logging.getLogger("uvicorn").setLevel(logging.ERROR)

@@ -1,4 +1,4 @@
-"""The OpenAPI document, made from the routes."""
+"""The OpenAPI document, made from the routes, their messages and the docstrings of both."""
 
 import ast
 import inspect
@@ -24,12 +24,12 @@ _MODULES = (messages, recommend_messages, search_messages, health_messages, live
 
 
 def described(kind: str, properties: Mapping[str, Any]) -> dict[str, Any]:
-    """The properties of a type's schema, each with its description; empty where nobody wrote one."""
+    """Return the properties of a type's schema, each with its docstring as its description; empty where there is none."""
     return {name: {"description": _DESCRIPTIONS.get((kind, name), ""), **own} for name, own in properties.items()}
 
 
 def _found(modules: Iterable[ModuleType]) -> dict[tuple[str, str], str]:
-    """The docstring below every field of every class, in one line."""
+    """Return the docstrings of all fields of all classes of modules, by (class, field), each in one line."""
     found = {}
     for module in modules:
         for kind in (node for node in ast.parse(inspect.getsource(module)).body if isinstance(node, ast.ClassDef)):
@@ -63,7 +63,7 @@ _WHEN: dict[int, str] = {
 
 
 def document(routes: Sequence[Route], version: str) -> dict[str, Any]:
-    """All routes, with examples."""
+    """Return the OpenAPI document of routes, with examples."""
     kinds = [kind for route in routes for kind in (route.takes, route.gives) if kind is not None and kind is not bytes]
     schemas, components = msgspec.json.schema_components([*kinds, LinesTaken, ProblemDocument], ref_template=_REFERENCE)
     for name, component in components.items():
@@ -123,7 +123,7 @@ def _in_lines(listed: list[Any]) -> str:
 
 
 def _queried(kind: Any) -> list[dict[str, Any]]:
-    """The fields of a type as parameters of a query."""
+    """Return the fields of a type as parameters of a query."""
     ((kind_name, schema),) = msgspec.json.schema(kind)["$defs"].items()
     required, properties = schema.get("required", []), described(kind_name, schema["properties"])
     return [
@@ -145,7 +145,7 @@ def _success(route: Route, schema_of: dict[int, Any]) -> dict[str, Any]:
 
 
 def _statuses(route: Route) -> list[int]:
-    """What else a route may answer with."""
+    """Return the statuses other than 200 that a route may answer with."""
     statuses, named = {503}, "{id}" in route.path
     if route.scope is not None:
         statuses |= {401, 403, 421, 429}

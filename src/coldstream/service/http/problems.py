@@ -1,4 +1,4 @@
-"""Errors as RFC 9457 problem documents that name the field."""
+"""Errors as RFC 9457 problem documents, which name the field, the value and the remedy."""
 
 import re
 from http import HTTPStatus
@@ -28,7 +28,7 @@ _AS_CALLS: tuple[tuple[re.Pattern[str], str], ...] = (
 
 
 def over_http(message: str) -> str:
-    """A message of the library as a client is told it.
+    """Translate a message of the library for clients: calls of Python become calls of HTTP.
 
     >>> over_http("user 'ann' is not known; put_user('ann', …) first")
     "user 'ann' is not known; PUT /users/{id} adds one"
@@ -40,23 +40,23 @@ def over_http(message: str) -> str:
 
 CONTENT_TYPE = b"application/problem+json"
 RETRY_AFTER = 1
-"""Seconds after which what goes over is worth another try."""
+"""Seconds after which a client should try again after a transient failure."""
 MAX_SHOWN_COMMAS = 50_000
-"""Commas in a body of which a value is still shown: to find the value, all of the body is decoded once more."""
+"""Most commas in a body whose refused value is shown: to find the value, the whole body is decoded once more."""
 _STORE_IS_DOWN = "the store does not take what is written now; send the same again later, events with an event_id"
 
 
 class ProblemDocument(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What went wrong, in words that name the field and the remedy."""
+    """A problem document: what is wrong with a request, in which field, and the remedy."""
 
     title: str
-    """What HTTP calls the status."""
+    """Reason phrase of the HTTP status."""
     status: int
-    """The status of the answer."""
+    """HTTP status of the answer."""
     detail: str
     """What is wrong, with the value and the remedy."""
     field: str | None = None
-    """Where in the request, as a path: `$[3].context.mood`."""
+    """Place in the request, as a path: `$[3].context.mood`."""
     type: str = "about:blank"
     """Always `about:blank`: the status says which kind of problem it is."""
     taken: int | None = None
@@ -66,15 +66,15 @@ class ProblemDocument(msgspec.Struct, frozen=True, omit_defaults=True):
     refused: int | None = None
     """Of a stream that ended early: how many lines were not taken."""
     refusals: list[RefusedLine] | None = None
-    """Of a stream that ended early: a hundred of those at most, and why."""
+    """Of a stream that ended early: the first refused lines, 100 at most, and why."""
     next_line: int | None = None
     """Of a stream that ended early: the line, from 1, to go on with; all before it are counted above."""
     position: int | None = None
-    """Of a stream that ended early: where the log stands after the lines that were taken."""
+    """Of a stream that ended early: position of the log after the lines that were taken."""
 
 
 class Problem(Exception):
-    """A request that is answered with a problem document."""
+    """The error of a request, which is answered with a problem document."""
 
     def __init__(self, status: int, detail: str, field: str | None = None, headers: dict[str, str] | None = None) -> None:
         super().__init__(detail)
@@ -83,18 +83,18 @@ class Problem(Exception):
 
     @classmethod
     def of(cls, document: ProblemDocument, headers: dict[str, str]) -> "Problem":
-        """A problem whose document was composed elsewhere."""
+        """Return a problem with a document that is already composed."""
         problem = cls(document.status, document.detail, document.field, headers)
         problem.document = document
         return problem
 
 
 def problem_of(error: ColdstreamError, where: str = "$") -> Problem:
-    """The problem that one of our errors is, in this part of the body."""
+    """Return the problem for an error of the library; `where` is the path of the part of the body that it is about."""
     if isinstance(error, Refused):
         return problem_of(error.error, f"$[{error.index}]")
     if isinstance(error, StoreUnavailable | StoreInUse | Overloaded | Stopping | NotTheWriter):
-        # Where the store is concerns whoever runs the service, who finds it in the log, and no client.
+        # The store's own message names its place, which is for the operator, in the log, and not for clients.
         detail = _STORE_IS_DOWN if isinstance(error, StoreUnavailable | StoreInUse) else str(error)
         return Problem(HTTPStatus.SERVICE_UNAVAILABLE, detail, None, {"Retry-After": str(RETRY_AFTER)})
     detail = over_http(str(error))
@@ -105,7 +105,7 @@ def problem_of(error: ColdstreamError, where: str = "$") -> Problem:
 
 
 def undecodable(error: Exception, kind: Any, body: bytes) -> Problem:
-    """The problem with a body that the decoder of a type refuses."""
+    """Return the problem with a body that the decoder of a type refuses, with the value where it can be found."""
     if not isinstance(error, msgspec.ValidationError):
         return Problem(HTTPStatus.BAD_REQUEST, f"the body must be JSON in UTF-8: {error}", "$")
     if body.count(b",") > MAX_SHOWN_COMMAS:
@@ -119,12 +119,12 @@ def undecodable(error: Exception, kind: Any, body: bytes) -> Problem:
     except msgspec.ValidationError as again:
         if str(again) == str(error):
             return _refused(error, kind, document)
-    # Of a name that stands twice the decoder saw both values, and the document has the last.
+    # If a name stands twice, the decoder saw both values, and the document has only the last.
     return _refused(error, kind, NOTHING)
 
 
 def unqueryable(error: msgspec.ValidationError, kind: Any, given: dict[str, str]) -> Problem:
-    """The problem with a query whose parameters are not what a type says."""
+    """Return the problem with a query whose parameters a type refuses."""
     return _refused(error, kind, given)
 
 

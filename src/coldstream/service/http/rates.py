@@ -1,4 +1,4 @@
-"""How often each client may ask."""
+"""Rate limits per client."""
 
 import time
 from collections import OrderedDict
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 class Rates:
-    """A token bucket for every name: it holds the requests of one second, at least one, and fills at the rate.
+    """A token bucket for every name, filled at `per_second` (0: no limit). It holds the requests of a second, at least one.
 
     >>> rates = Rates(per_second=2, clock=lambda: 0.0)
     >>> [rates.wait("shop") for _ in range(3)]
@@ -18,11 +18,11 @@ class Rates:
         self._unlimited = per_second == 0
         self._refill = 0.0 if self._unlimited else 1 / per_second
         self._slack = self._refill * (max(1.0, per_second) - 1)
-        # A bucket is the time when it will be full again; one that is full need not be remembered. Who passed last is last.
+        # A bucket is stored as the time at which it is full again; full ones are forgotten. The last to pass is last.
         self._full_at: OrderedDict[str, float] = OrderedDict()
 
     def wait(self, name: str) -> float:
-        """How many seconds a request must wait; 0 if it may pass, and only then does it count."""
+        """Return how many seconds a request must wait; 0 if it may pass. Only requests that pass count."""
         if self._unlimited:
             return 0.0
         now = self._clock()
@@ -35,11 +35,11 @@ class Rates:
         return 0.0
 
     def __len__(self) -> int:
-        """How many names are remembered: at most as many as ever passed within the time that a bucket takes to fill."""
+        """Return the number of names remembered: those that passed within about the time that a bucket takes to fill."""
         return len(self._full_at)
 
     def _forget(self, now: float) -> None:
-        # Two for the one that may come: the number of full buckets falls, and no request pays for many others.
+        # Two are dropped for one that may be added: full buckets get fewer, and no request pays for many of them.
         for _ in range(2):
             if self._full_at and next(iter(self._full_at.values())) <= now:
                 self._full_at.popitem(last=False)

@@ -1,4 +1,4 @@
-"""The one table of routes: it drives routing, decoding, authorization and the OpenAPI document alike."""
+"""The table of routes, from which routing, decoding, authorization and the OpenAPI document follow."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -15,20 +15,21 @@ from coldstream.service.messages.live import LiveQuery, LiveResponse
 
 
 class Route(NamedTuple):
-    """A method and a path, who answers, what goes in and out, and who may."""
+    """A route: its method and path, its handler, the types of body and answer, and the scope that it needs."""
 
     method: str
     path: str
     handler: Callable[..., Any]
     takes: Any
-    """The type of the body, or with GET of the query; None for neither."""
+    """The type of the body, or with GET of the query; None where there is neither."""
     gives: Any
+    """The type of the answer."""
     scope: str | None
-    """What a key needs; None where no key is asked for."""
+    """The scope that a key needs; None where no key is needed."""
     writes: bool = False
-    """Whether only the writer can do it: a follower passes it on."""
+    """Whether only the writer can handle it: a follower forwards it."""
     line: LineKind | None = None
-    """What a line is, where the body may also be JSON-lines."""
+    """The kind of its lines, where the body may also be JSON-lines; None where it may not."""
 
 
 ROUTES: tuple[Route, ...] = (

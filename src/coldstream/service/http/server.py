@@ -1,4 +1,4 @@
-"""The process: a socket, a service behind it, and an end that loses nothing."""
+"""The process of the service: its socket, its signals, and a stop that loses nothing."""
 
 import asyncio
 import logging
@@ -40,9 +40,9 @@ def serve(
     hiring: Hiring = NOBODY_ELSE,
     feed: Feed | None = None,
 ) -> None:
-    """Serve until a signal says stop; `hiring` makes those who learn, a `feed` brings events.
+    """Serve until a signal stops the process; `hiring` makes other learners, and a `feed` brings events.
 
-    Raises what kept it from starting, or ended it.
+    Raises the error that kept the service from starting, or ended it.
     """
     check_exposure(settings)
     keys = None if settings.keys is None else KeyFile(settings.keys)
@@ -105,12 +105,12 @@ async def _serve(app: Starlette, service: Service, listener: socket.socket, keys
         if service.abandoned:
             log.info("stopped before it was ready")
             logging.shutdown()
-            # Whoever leaves in order waits for all threads, and ends compilers that are running in an order of its own.
+            # An orderly exit of the interpreter would wait for all threads, one of which still recovers or compiles.
             os._exit(0)
 
 
 class _Server(uvicorn.Server):
-    """uvicorn, without its habit of dying of the signal that it was asked to stop with."""
+    """uvicorn's server with signals of its own: it does not raise again the signal that stopped it."""
 
     def __init__(self, config: uvicorn.Config, service: Service, keys: KeyFile | None) -> None:
         super().__init__(config)
@@ -118,27 +118,27 @@ class _Server(uvicorn.Server):
         self._leaving: asyncio.Task[None] | None = None
 
     def leave(self, number: int) -> None:
-        """Stop in order: others take over first. The second signal does not wait for that, the third for nobody."""
+        """Hand over, then stop. A second signal does not wait for the handover; a SIGINT after that, not for requests."""
         if self._leaving is None:
             self._leaving = asyncio.create_task(self._leave(number))
         else:
             self.handle_exit(number, None)
 
     def reread(self) -> None:
-        """Read the file of keys again; without one there is nothing to read, and the service goes on."""
+        """Read the file of keys again, if there is one."""
         if self._keys is not None:
             self._keys.reread()
 
     async def _leave(self, number: int) -> None:
         try:
             await self._service.leave()
-        except Exception as error:  # a stop is a stop
+        except Exception as error:  # a failed handover must not prevent the stop
             log.error("nothing was handed over", exc_info=error)
         self.handle_exit(number, None)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Stop at the first signal; at the second, do not wait for requests in progress. SIGHUP rereads the keys."""
+        """Handle SIGINT and SIGTERM with `leave`, and SIGHUP with `reread`, while the server runs."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self.leave, number)

@@ -1,6 +1,6 @@
-"""Traces of requests for OpenTelemetry: a span for every one, whose ids stand in every line that is logged meanwhile.
+"""OpenTelemetry traces: a span for every request. Its ids are in every line of the log that the request writes.
 
-Off unless the environment names a collector, as OpenTelemetry's own variables do. Nothing that a person sent goes into them.
+Tracing is off unless OpenTelemetry's environment variables name a collector. Spans hold nothing that a person sent.
 """
 
 import logging
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
-"""Either says where the collector is, and turns tracing on."""
+"""Environment variables with the URL of the collector; either turns tracing on."""
 
 
 class Tracing:
-    """Spans of one process, sent by an exporter in the background."""
+    """Tracing of one process: an exporter sends its spans in the background."""
 
     def __init__(self, exporter: "SpanExporter") -> None:
         from opentelemetry import propagate, trace
@@ -36,7 +36,7 @@ class Tracing:
         logging.setLogRecordFactory(self._record)
 
     def traced(self, app: ASGIApp, method: str, path: str) -> ASGIApp:
-        """An application of one route, with a span around it that continues the caller's."""
+        """Wrap the application of a route in a span, whose parent is the span that the request's headers name."""
         kind, error = self._trace.SpanKind.SERVER, self._trace.Status(self._trace.StatusCode.ERROR)
         attributes = {"http.request.method": method, "http.route": path}
 
@@ -57,12 +57,12 @@ class Tracing:
         return call
 
     def close(self) -> None:
-        """Send what waits, and log as before."""
+        """Send the spans that wait, and log without ids of spans again."""
         logging.setLogRecordFactory(self._factory)
         self._provider.shutdown()
 
     def _record(self, *args: Any, **kwargs: Any) -> logging.LogRecord:
-        """A line of the log, which knows the span that it belongs to."""
+        """Make a record of the log with the ids of the current span, if there is one."""
         record, span = self._factory(*args, **kwargs), self._trace.get_current_span().get_span_context()
         if span.is_valid:
             record.trace_id, record.span_id = f"{span.trace_id:032x}", f"{span.span_id:016x}"
@@ -70,7 +70,10 @@ class Tracing:
 
 
 def tracing_of(environment: Mapping[str, str]) -> Tracing | None:
-    """What the environment asks for; None where it names no collector."""
+    """Return the tracing that the environment asks for; None where it names no collector, or disables tracing.
+
+    Raises `InvalidInput` if the packages for tracing are not installed.
+    """
     if environment.get("OTEL_SDK_DISABLED", "").lower() == "true" or not any(map(environment.get, ENDPOINTS)):
         return None
     try:

@@ -1,4 +1,4 @@
-"""Who was turned away before a request was whole, and why: counted for Prometheus, and logged now and then."""
+"""Connections that are turned away before a request is complete: reasons, counts for Prometheus, and log lines."""
 
 import logging
 from collections import Counter
@@ -13,11 +13,11 @@ from coldstream.service.http.problems import CONTENT_TYPE, RETRY_AFTER, Problem
 log = logging.getLogger(__name__)
 
 LOG_EVERY = 10.0
-"""Seconds between two lines of the log for the same reason, however many are turned away meanwhile."""
+"""Least seconds between two lines of the log for the same reason."""
 
 
 class Reason(Enum):
-    """Why a connection is not served any further: a name, a status, and what the client is told."""
+    """Reasons to end a connection: a name, the status of the answer, and its detail."""
 
     CONNECTIONS = ("connections", 503, "there is no room for another connection; close some, or try again later")
     BODIES = (
@@ -37,17 +37,17 @@ class Reason(Enum):
 
     @property
     def label(self) -> str:
-        """Its name in the log and the metrics."""
+        """The name of the reason in the log and the metrics."""
         return str(self.value[0])
 
     def problem(self) -> Problem:
-        """The problem that the client is told of, after which the connection ends."""
+        """Return the problem that the client is answered, after which the connection ends."""
         _, status, detail = self.value
         again = {"Retry-After": str(RETRY_AFTER)} if status == HTTPStatus.SERVICE_UNAVAILABLE else {}
         return Problem(status, detail, None, {"Connection": "close", **again})
 
     def response(self) -> bytes:
-        """A whole response that says so, after which the connection ends."""
+        """Return the complete HTTP response with the problem, after which the connection ends."""
         problem = self.problem()
         body = msgspec.json.encode(problem.document)
         lines = [
@@ -61,7 +61,7 @@ class Reason(Enum):
 
 
 class TurnedAway:
-    """Counts those who were turned away, and says so in the log."""
+    """Counts of connections that were turned away, by reason, and their lines in the log."""
 
     def __init__(self, count: Callable[[str], None]) -> None:
         self._count = count
@@ -69,12 +69,12 @@ class TurnedAway:
         self._logged_at: dict[Reason, float] = {}
 
     def add(self, reason: Reason) -> None:
-        """One more."""
+        """Count a connection that was turned away."""
         self._count(reason.label)
         self._unlogged[reason] += 1
 
     def log(self, now: float) -> None:
-        """Log those who came since the last line, unless that was only just."""
+        """Log the counts since the last line of each reason, if that line was at least `LOG_EVERY` seconds ago."""
         for reason, count in list(self._unlogged.items()):
             if now - self._logged_at.get(reason, -LOG_EVERY) >= LOG_EVERY:
                 log.warning("connections were turned away", extra={"reason": reason.label, "count": count})

@@ -1,4 +1,4 @@
-"""What the decoder refuses, in the words of the service: the field, what it must be, what came, and what is known."""
+"""Translation of the decoder's errors into the service's messages: field, requirement, value and known fields."""
 
 import re
 from collections.abc import Iterator
@@ -15,23 +15,23 @@ _STEP = re.compile(r"\.(?P<name>\w+)|\[(?P<index>\d+)\]|(?P<any>\[\.\.\.\])")
 _LONGEST = 80
 
 NOTHING: Any = msgspec.UNSET
-"""A document that could not be read, so that no value can be shown."""
+"""A value that is not available, so that a message cannot show it."""
 
 
 class Refusal(NamedTuple):
-    """Where a request is not what it should be, as a path, and what should be there."""
+    """The path of a refused part of a request, and the message that says what it must be."""
 
     field: str
     detail: str
 
 
 def refusal(error: msgspec.ValidationError, kind: Any, document: Any) -> Refusal:
-    """What the decoder of a type says of a document."""
+    """Translate the error of the decoder of a type. `document` is the request, decoded without types, or `NOTHING`."""
     message, root = str(error), _bare(inspect.type_info(kind))
     if message.startswith(_UNKNOWN):
         return _unknown(message, root, document)
     found = _AT.fullmatch(message)
-    assert found is not None  # it takes any text
+    assert found is not None  # the expression matches any text
     where, value, node = _followed(found["path"] or "$", document, root)
     path = where.removeprefix("a field of ")
     if found["reason"].startswith(_MISSING):
@@ -44,7 +44,7 @@ def refusal(error: msgspec.ValidationError, kind: Any, document: Any) -> Refusal
 
 
 def _unknown(message: str, root: inspect.Type, document: Any) -> Refusal:
-    """A field that there is not. Its name is the client's, and may look like any part of the message."""
+    """Refuse an unknown field. Clients choose its name, which may look like any part of the decoder's message."""
     name, path = message.removeprefix(_UNKNOWN).removesuffix("`"), "$"
     if not (isinstance(document, dict) and name in document):
         before, _, after = name.rpartition("` - at `")
@@ -53,10 +53,10 @@ def _unknown(message: str, root: inspect.Type, document: Any) -> Refusal:
 
 
 def _followed(path: str, document: Any, node: Any) -> tuple[str, Any, Any]:
-    """Where a path leads: the path by its names, the value there, and its type.
+    """Follow a path of the decoder, and return the path with the names of keys, the value there, and its type.
 
-    A path names no key of a mapping. The first whose value would be refused is it, unless a later one of the same name has
-    taken its place: the document keeps the last, and the value that was refused is then not there to be shown.
+    The decoder does not name keys of mappings (`[...]`): the first key whose value would be refused is taken. There may be
+    none if a name stands twice, because the document keeps only the last value; then no value can be shown.
     """
     named, value = "$", document
     for step in _STEP.finditer(path):
@@ -84,7 +84,7 @@ def _refused(fields: Any, node: Any) -> Iterator[str]:
 
 
 def _within(node: Any, step: re.Match[str]) -> Any:
-    """The type that a step leads to."""
+    """Return the type that a step of a path leads to."""
     for one in _types(node):
         if step["index"] and isinstance(one, inspect.ListType):
             return _bare(one.item_type)
@@ -100,14 +100,14 @@ def _types(node: Any) -> list[Any]:
 
 
 def _bare(node: Any) -> Any:
-    """A type without what is only said of it."""
+    """Return a type without the metadata around it."""
     while isinstance(node, inspect.Metadata):
         node = node.type
     return node
 
 
 def _fields(root: Any) -> str:
-    """Which fields the object of a message has, and which of them it must have."""
+    """List the fields of a message, and those that are required."""
     while not isinstance(root, inspect.StructType):
         root = _bare(root.item_type) if isinstance(root, inspect.ListType) else _types(root)[0]
     needed = [field.encode_name for field in root.fields if field.required]
@@ -119,7 +119,7 @@ def _fields(root: Any) -> str:
 
 
 def _words(node: Any, value: Any) -> str:
-    """What a value must be. Of several types, only the one that the value has: its bounds are what went wrong."""
+    """Say what a value must be. Of a union only the member of the value's type is named: its bounds were broken."""
     if isinstance(node, inspect.UnionType):
         own = [one for one in _types(node) if _has_type(value, one)]
         many = own[:1] or [one for one in _types(node) if not isinstance(one, inspect.NoneType)]

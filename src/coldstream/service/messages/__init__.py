@@ -1,1 +1,1 @@
-"""Bodies of requests and answers."""
+"""Messages: the types of bodies and queries of requests, and of answers."""

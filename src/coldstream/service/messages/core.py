@@ -1,6 +1,6 @@
-"""What goes in and out, as types: what is put and learned, and what all calls share.
+"""Messages about events, items, users and the service, and types that all messages share.
 
-The decoder enforces them, and the OpenAPI document is made from them.
+The decoder validates requests by these types, and the OpenAPI document is made from them.
 """
 
 from datetime import datetime
@@ -10,25 +10,25 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import force_setattr
 
 MOST_RECORDS = 1000
-"""Events, items or users in one call."""
+"""Most events, items or users in one call."""
 MOST_ITEMS = 1000
-"""Items that one recommendation may ask for."""
+"""Most items that one recommendation may ask for."""
 MOST_FILTERED = 10_000
-"""Ids in a list to keep to, or to leave out."""
+"""Most ids in `allow`, `deny` or `history` of a request."""
 MOST_PASSED_OVER = 100
-"""Items that an event can tell of as shown and not taken."""
+"""Most items that an event may name as passed over: shown and not taken."""
 MOST_FIELDS, MOST_VALUES = 64, 256
-"""Fields in attributes or a context, and values in one field."""
+"""Most fields in attributes or a context, and most values in one field."""
 MOST_ASKED = 4096
-"""Values in the context, the attributes and the filter of one request together."""
+"""Most values in the context, the attributes and the filter of one request together."""
 MOST_EXPLAINED, MOST_TERMS = 100, 5000
-"""Items that one recommendation may explain, and terms that it gives for all of them together."""
+"""Most items that one recommendation may explain, and most terms that it gives for all of them together."""
 MOST_RULED = 100
-"""Items that one recommendation may have under rules: each may cost a scan."""
+"""Most items that one recommendation with rules may ask for: each may cost a scan of all items."""
 MOST_DESCRIBED = 4 * 2**20
-"""Bytes that the attributes of all items of one recommendation may take."""
+"""Most bytes that the attributes of all items of one recommendation may take."""
 MOST_SCHEMA_FIELDS, MOST_SCHEMA_VALUES = 256, 50
-"""Fields in one page of the schema, and values that it tells of each."""
+"""Most fields in one page of the schema, and most values that it gives of each."""
 
 Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=256)]
 """An id. PostgreSQL indexes at most 2,700 bytes, and a character takes up to four."""
@@ -38,25 +38,26 @@ Number: TypeAlias = Annotated[float, Meta(ge=-1e300, le=1e300)]
 Scalar: TypeAlias = Text | Whole | Number | bool
 Value: TypeAlias = Scalar | Annotated[list[Scalar], Meta(max_length=MOST_VALUES)]
 Fields: TypeAlias = Annotated[dict[Name, Value], Meta(max_length=MOST_FIELDS)]
-"""Attributes or a context: field → value. What the schema says of them is checked later."""
+"""Attributes or a context: field → value. They are checked against the schema later."""
 Time: TypeAlias = Annotated[float, Meta(gt=-1e15, lt=1e15)] | Annotated[datetime, Meta(tz=True)]
 """Seconds since 1970 in UTC, or an ISO 8601 time with its zone."""
 Condition: TypeAlias = Annotated[dict[Name, Value], Meta(max_length=8)]
-"""What an item's field must meet: `any`, `all` or `not` of values, `min` and `max` of a number."""
+"""A condition on an item's field: `any`, `all` or `not` of values, `min` and `max` of a number."""
 Where: TypeAlias = Annotated[dict[Name, Value | Condition], Meta(max_length=MOST_FIELDS)]
 """Item field → value, list of values, or condition."""
 if TYPE_CHECKING:
-    Identifier: TypeAlias = str  # what it is once a message is decoded
+    Identifier: TypeAlias = str  # its type once a message is decoded
 else:
     Identifier = Name | Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
-"""An id, or a whole number: 7 is the same as "7". Messages make a text of it (`as_text`)."""
+"""An id, or a whole number: 7 is the same as "7". Messages convert it to a text (`as_text`)."""
 Filter: TypeAlias = Annotated[list[Identifier], Meta(max_length=MOST_FILTERED)]
+"""A list of ids of items."""
 Place: TypeAlias = Annotated[int, Meta(ge=0, le=2**53)]
-"""Where a page begins."""
+"""A number of entries before a page, or a position of the log."""
 
 
 def as_text(given: Struct, *names: str) -> None:
-    """Write ids that were given as whole numbers as texts, in a message that was just decoded."""
+    """Convert ids that are whole numbers to texts, in the fields `names` of a message that was just decoded."""
     for name in names:
         value = getattr(given, name)
         if isinstance(value, int):
@@ -66,7 +67,7 @@ def as_text(given: Struct, *names: str) -> None:
 
 
 class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
-    """Nothing: the call says all. The body may be left out, its Content-Type may not."""
+    """An empty object. The body may be left out, its Content-Type may not."""
 
 
 class Attributes(Struct, frozen=True, forbid_unknown_fields=True):
@@ -77,7 +78,7 @@ class Attributes(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ItemBody(Struct, frozen=True, forbid_unknown_fields=True):
-    """The attributes of an item, and when it may be recommended; a put says all of it."""
+    """The attributes of an item, and when it may be recommended. A put replaces all of them."""
 
     attributes: Fields = {}
     """Field → value, as the schema declares them: a text, a number, true/false, or a list of them for a set."""
@@ -120,10 +121,10 @@ class NewUser(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class MergedSession(Struct, frozen=True, forbid_unknown_fields=True):
-    """A session that a user has logged in from."""
+    """A session to merge into the user who has logged in from it."""
 
     session: Identifier
-    """The id that its events were sent with as their user."""
+    """The id of the session, which its events gave as their `user`."""
 
     def __post_init__(self) -> None:
         as_text(self, "session")
@@ -133,9 +134,9 @@ class NewEvent(Struct, frozen=True, forbid_unknown_fields=True):
     """A user chose an item."""
 
     user: Identifier
-    """Who chose; one that nobody put is new."""
+    """Id of the user who chose; an unknown one becomes a new user."""
     item: Identifier
-    """What was chosen; one that nobody put is new, unless the schema says otherwise."""
+    """Id of the item that was chosen; an unknown one becomes a new item, unless the schema says otherwise."""
     time: Time | None = None
     """When; now, if left out."""
     context: Fields = {}
@@ -185,102 +186,102 @@ class DescribedItem(Struct, frozen=True):
 
 
 class Written(Struct, frozen=True):
-    """How many records were taken, and where the log stands after the last of them."""
+    """Number of records written, and position of the log after the last of them."""
 
     written: int
-    """How many records were taken."""
+    """Number of records written."""
     position: int
-    """Where the log stands after the last of them."""
+    """Position of the log after the last of them."""
 
 
 class Learned(Struct, frozen=True):
-    """How many events were learned, how many had been before, and where the log stands after the last of them."""
+    """Number of events that were learned, number of duplicates, and position of the log after the last of them."""
 
     learned: int
-    """How many events are new: logged, and learned."""
+    """Number of new events, which were logged and learned."""
     duplicates: int
-    """How many had an event_id that was learned before, and changed nothing."""
+    """Number of events that changed nothing, because their event_id was learned before."""
     position: int
-    """Where the log stands after the last of them."""
+    """Position of the log after the last of them."""
 
 
 class RefusedLine(Struct, frozen=True, omit_defaults=True):
     """A line that was not taken."""
 
     line: int
-    """Its number, from 1."""
+    """Number of the line, from 1."""
     detail: str
     """What is wrong, with the value and the remedy."""
     field: str | None = None
-    """Where in the line, as a path."""
+    """Place in the line, as a path."""
 
 
 class LinesTaken(Struct, frozen=True):
-    """What became of lines that were sent as JSON-lines."""
+    """Counts of the lines of JSON-lines, or the rows of an Arrow stream: taken, duplicate or refused."""
 
     lines: int
-    """How many there were, empty ones aside."""
+    """Number of lines, without empty ones."""
     taken: int
-    """How many are new: logged, and learned."""
+    """Number of lines that are new: logged, and learned."""
     duplicates: int
-    """How many had an event_id that was learned before, and changed nothing."""
+    """Number of events that changed nothing, because their event_id was learned before."""
     refused: int
-    """How many were not taken."""
+    """Number of lines that were not taken."""
     refusals: list[RefusedLine]
-    """A hundred of those at most, and why; others are only counted."""
+    """The first refused lines, 100 at most, and why; others are only counted."""
     position: int
-    """Where the log stands after the last of them."""
+    """Position of the log after the last of them."""
 
 
 class Forgotten(Struct, frozen=True):
-    """The line of the log that forgets a person, which is durable, and when the files follow."""
+    """The line of the log that forgets a user, which is durable, and when the erasure from files begins."""
 
     position: int
-    """The line that says so. From now on nobody is served with anything of the person, and no restart brings it back."""
+    """The line of the log that forgets the user. From it on no answer uses data of the user, and no restart restores it."""
     erasure_begins_within: float
-    """Seconds until the work begins that erases the person from log and snapshots; /metrics shows when it is done."""
+    """Seconds until the erasure of the user from log and snapshots begins; /metrics shows when it is done."""
 
 
 class SnapshotTaken(Struct, frozen=True):
     """The number of a snapshot, and the position in the log that it stands for."""
 
     number: int
-    """Rises with every snapshot."""
+    """Number of the snapshot; it rises with every snapshot."""
     position: int
-    """The last line of the log that it knows."""
+    """The last line of the log that the snapshot holds."""
 
 
 class MethodMetrics(Struct, frozen=True):
     """recall@N/T and the mean percentile rank (0 is best, 50 is chance) in the window."""
 
     recall: float | None
-    """The share of the tested events whose item was among the first N; null before any was tested."""
+    """Share of the tested events whose item was among the first N; null before any was tested."""
     mpr: float | None
-    """Where their items stood on average, in percent of the catalogue: 0 is best, 50 is chance."""
+    """Mean rank of the items of tested events, in percent of the catalogue: 0 is best, 50 is chance."""
 
 
 class PositionMetrics(Struct, frozen=True):
-    """How often something was shown at a position, and taken."""
+    """How often items were shown at a position, and taken from it."""
 
     position: int
-    """1 is the first."""
+    """The position in a list; 1 is the first."""
     shown: int
     """Items that were shown there, in answers that were remembered."""
     taken: int
-    """Those of them that an event names with the answer's id."""
+    """How many of these items an event took, with the recommendation_id of the answer."""
 
 
 class EvaluationResponse(Struct, frozen=True):
-    """How the recommender and its shadows did on the last T events, each ranked before it was learned."""
+    """Quality of the recommender and its baselines on the last T events, each ranked before it was learned."""
 
     top: int
     """N of recall@N."""
     window: int
-    """T, the number of events that it looks back on."""
+    """T, the number of latest events that the metrics are of."""
     events: int
-    """All events so far."""
+    """Number of all events so far."""
     tested: int
-    """Those of them that were ranked before they were learned."""
+    """Number of events that were ranked before they were learned."""
     sampled: float | None
     """The share of the window's events that were ranked."""
     new_users: float | None
@@ -290,7 +291,7 @@ class EvaluationResponse(Struct, frozen=True):
     methods: dict[str, MethodMetrics]
     """By name: coldstream, popularity, recent_popularity."""
     positions: list[PositionMetrics] | UnsetType = UNSET
-    """Click-through by position in the time that lists are kept, where answers were remembered."""
+    """Click-through by position, of the lists that are kept; left out where no answer was remembered."""
 
 
 NewField: TypeAlias = Annotated[dict[Name, Value], Meta(max_length=16)]
@@ -306,4 +307,4 @@ class NewFields(Struct, frozen=True, forbid_unknown_fields=True):
     item: NewSide = {}
     """Attributes of items."""
     context: NewSide = {}
-    """What is known of the moment."""
+    """Fields of the context."""

@@ -1,19 +1,19 @@
-"""What the service says of itself: whether it lives, answers, writes or follows, and what it holds."""
+"""Messages about the state of the service: health, readiness, lag and fingerprint."""
 
 from msgspec import Struct
 
 
 class Starting(Struct, frozen=True):
-    """A start that is not over yet."""
+    """A start in progress."""
 
     phase: str
     """`recovering` while the log is read, then `compiling`."""
     seconds: float
-    """How long the start has been going on; a first start on a machine takes about a minute."""
+    """Seconds since the start began; a first start on a machine takes about a minute."""
 
 
 class StateFingerprint(Struct, frozen=True):
-    """What is known at one position, as one number: replicas that hold the same bits have the same."""
+    """A digest of the state learned at a position: replicas whose states have the same bits have the same digest."""
 
     position: int
     """The last line of the log that is learned."""
@@ -22,21 +22,21 @@ class StateFingerprint(Struct, frozen=True):
 
 
 class LogLag(Struct, frozen=True):
-    """How far a replica is behind the log, as far as it knows."""
+    """Lag of a process behind the log, as far as the process knows."""
 
     lines: int
     """Lines of the log that are not learned here yet."""
     milliseconds: float
-    """For how long it has not known everything there was; 0 where it does."""
+    """For how long it has been behind the log; 0 where it is not."""
 
 
 class Health(Struct, frozen=True):
-    """Whether the process is alive, and whether its store takes what is written."""
+    """Health of the process: its start, its role, its store, and its lag behind the log."""
 
     status: str
     """`ok`, or `degraded` where the store takes nothing."""
     version: str
-    """Of coldstream."""
+    """The version of coldstream."""
     store: str
     """`works` or `unavailable`."""
     starting: Starting | None
@@ -46,11 +46,11 @@ class Health(Struct, frozen=True):
     position: int | None
     """The last line of the log that is learned; null during the start."""
     lag: LogLag | None
-    """How far it is behind; null during the start."""
+    """How far it is behind the log; null during the start."""
 
 
 class Ready(Struct, frozen=True):
-    """The service answers, and knows the log up to this position."""
+    """The service answers, and has learned the log up to this position."""
 
     position: int
     """The last line of the log that is learned."""

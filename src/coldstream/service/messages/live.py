@@ -1,4 +1,4 @@
-"""What the page asks for once a second, as types."""
+"""Messages of the dashboard's live figures, which it requests once a second."""
 
 from typing import Annotated
 
@@ -9,33 +9,33 @@ from coldstream.service.messages.health import LogLag
 
 
 class LiveQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """The last sample that is known."""
+    """The sample after which to begin."""
 
     since: Annotated[int, Meta(ge=-1, le=2**53)] = -1
-    """The `seq` of the last sample that is known; −1 for all there are."""
+    """The `seq` of the last sample that the client has; −1 for all there are."""
 
 
 class Sample(Struct, frozen=True):
-    """How the service stood at one moment."""
+    """The figures of the service at one moment."""
 
     seq: int
-    """Rises from sample to sample, across restarts too."""
+    """Number of the sample; it rises from sample to sample, across restarts too."""
     time: float
     """Seconds since 1970."""
     events: int
     """Events learned since the log began."""
     events_per_second: float
-    """Since the sample before."""
+    """Events per second learned since the sample before."""
     recommendations_per_second: float
-    """Calls of /recommend answered since the sample before."""
+    """Calls of /recommend per second answered since the sample before."""
     p50_ms: float | None
     """Half of the last 1,000 calls of /recommend took at most so many milliseconds."""
     p99_ms: float | None
-    """99 % of them did."""
+    """99 % of the last 1,000 calls of /recommend took at most so many milliseconds."""
     features: int
-    """Features that have a column."""
+    """Features that have parameters."""
     new_features: int
-    """How many of them came within the window."""
+    """How many of the features are new within the window."""
     sampled: float | None
     """The share of the window's events that were ranked."""
     new_users: float | None
@@ -45,16 +45,16 @@ class Sample(Struct, frozen=True):
     methods: dict[str, MethodMetrics]
     """By name: coldstream, popularity, recent_popularity."""
     penalties: dict[str, float]
-    """λ by field, of the first 64 fields: how strongly it is pulled towards zero."""
+    """Regularization (λ) by field, of the first 64 fields: how strongly parameters are pulled towards zero."""
 
 
 class Annotation(Struct, frozen=True):
-    """Something that happened, to be marked on the dashboard's curves: `drift` or `items`."""
+    """A mark on the dashboard's curves: drift was noticed, or new items came."""
 
     seq: int
-    """Of the sample that it belongs to."""
+    """The `seq` of the sample that it belongs to."""
     events: int
-    """At which event it happened."""
+    """Events learned when it happened."""
     kind: str
     """`drift` or `items`."""
     text: str
@@ -65,35 +65,36 @@ class NewestSnapshot(Struct, frozen=True):
     """The newest snapshot."""
 
     number: int
-    """Rises with every snapshot."""
+    """Number of the snapshot; it rises with every snapshot."""
     position: int
-    """The last line of the log that it knows."""
+    """The last line of the log that the snapshot holds."""
     seconds_ago: float
     """Seconds since it was taken, or since the service started."""
 
 
 class MemoryFacts(Struct, frozen=True):
-    """What is learned and remembered, and its bounds."""
+    """Memory of all that is learned and remembered, its bound, and what the bounds kept out or evicted."""
 
     used: int
-    """Bytes, by our own costs."""
+    """Bytes in use, by an estimate that is at least what is used."""
     bound: int | None
-    """The most that it may weigh; null where there is no budget."""
+    """Most bytes that may be used; null where there is no budget."""
     parts: dict[str, int]
-    """Bytes by what they are for: values, fields, users, history, items, neighbours."""
+    """Bytes in use by purpose: values, fields, users, history, items, neighbours."""
     refused: dict[str, int]
-    """What was new and was left out, by reason: full, rare, many or fields."""
+    """Number of new values that were not admitted, by reason: `full` (their field is), `rare` (seen too seldom), `many` (in
+    one record) or `fields` (too many undeclared ones)."""
     gone: dict[str, int]
-    """What had to go: values and users, evicted and expired."""
+    """Number of values, users and items that were evicted or expired: `values evicted`, `users expired` and so on."""
 
 
 class ServiceFacts(Struct, frozen=True):
-    """What the service is, and how large."""
+    """The state and the size of the service."""
 
     version: str
-    """Of coldstream."""
+    """The version of coldstream."""
     ready: bool
-    """Whether it answers."""
+    """Whether the service answers."""
     store: str
     """`works` or `unavailable`."""
     role: str
@@ -107,23 +108,23 @@ class ServiceFacts(Struct, frozen=True):
     preset: str
     """The name of the hyperparameters, or `of its own`."""
     items: int
-    """In the catalogue."""
+    """Items in the catalogue."""
     users: int
-    """That are known."""
+    """Users that are known."""
     features: int
-    """That have a column."""
+    """Features that have parameters."""
     factors: int
     """The length of a feature's vector."""
     parameters_bytes: int
-    """What was learned: a weight and a vector for every feature."""
+    """Bytes of the learned parameters: a weight and a vector for every feature."""
     process_bytes: int
-    """The memory of the whole process: interpreter, compiled code, items, users, and what was learned."""
+    """Bytes of memory of the whole process: interpreter, compiled code, items, users and parameters."""
     memory: MemoryFacts
-    """What is learned and remembered, and its bounds."""
+    """Memory of all that is learned and remembered."""
 
 
 class LiveResponse(Struct, frozen=True):
-    """How the service fared since a sample, for the page."""
+    """The state of the service now, and its samples since a given one, for the dashboard."""
 
     service: ServiceFacts
     """The service as it is now."""
@@ -132,6 +133,6 @@ class LiveResponse(Struct, frozen=True):
     window: int
     """T, the number of events that recall and MPR look back on."""
     samples: list[Sample]
-    """Behind `since`, the oldest first; further apart the longer ago."""
+    """Samples after `since`, the oldest first; further apart the older they are."""
     marks: list[Annotation]
-    """What happened on the way."""
+    """Marks on the curves after `since`: drift, and new items."""

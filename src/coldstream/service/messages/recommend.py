@@ -1,4 +1,4 @@
-"""What is asked for in a recommendation or an explanation, and what comes back."""
+"""Messages of recommendations, explanations, and lists that are not for one user."""
 
 from typing import Annotated, Any
 
@@ -7,16 +7,16 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from coldstream.service.messages.core import MOST_ITEMS, Fields, Filter, Identifier, Name, Place, Text, Time, Where, as_text
 
 MOST_RULES = 64
-"""As many as the library takes, whose module a client does not load."""
+"""Most boosts, capped fields or pins, the same as in `lists/rules.py`, which clients do not import."""
 
 
 class BoostBody(Struct, frozen=True, forbid_unknown_fields=True):
-    """Items that come forward, or step back."""
+    """A boost: some items become likelier, or less likely."""
 
     where: Where
     """Which items, as in a request."""
     factor: Annotated[float, Meta(ge=1e-9, le=1e9)] = 2.0
-    """How much likelier they are than they would be: 2 brings them forward, 0.5 buries them."""
+    """How many times as likely as without the boost these items are: 2 brings them forward, 0.5 buries them."""
 
 
 class PinBody(Struct, frozen=True, forbid_unknown_fields=True):
@@ -25,30 +25,30 @@ class PinBody(Struct, frozen=True, forbid_unknown_fields=True):
     item: Identifier
     """Its id. One that is unknown, denied or not available is passed over."""
     position: Annotated[int, Meta(ge=1, le=MOST_ITEMS)]
-    """Where it stands; 1 is the first."""
+    """Position of the item in the list; 1 is the first."""
 
     def __post_init__(self) -> None:
         as_text(self, "item")
 
 
 class RulesBody(Struct, frozen=True, forbid_unknown_fields=True):
-    """What else holds for a list."""
+    """Rules for a list: boosts, caps per value, pins and diversity."""
 
     boosts: Annotated[list[BoostBody], Meta(max_length=MOST_RULES)] = []
-    """Items that come forward, or step back; one that several match gets the product of their factors."""
+    """Boosts of items; an item that several match gets the product of their factors."""
     most_per: Annotated[dict[Name, Annotated[int, Meta(ge=1, le=MOST_ITEMS)]], Meta(max_length=MOST_RULES)] = {}
     """Item field → how many items of one value the list may have."""
     pins: Annotated[list[PinBody], Meta(max_length=MOST_RULES)] = []
     """Items at fixed positions, whatever their scores are."""
     diversity: Annotated[float, Meta(ge=0, le=1)] = 0.0
-    """From 0, by score alone, to 1, as different from those above as can be told."""
+    """From 0, by score alone, to 1, where each item is as different as possible from those above it."""
 
 
 class RecommendRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """Who asks, in which context, and for what."""
+    """A request for recommendations: the user, the context, and which items to choose from."""
 
     user: Identifier | None = None
-    """May be unknown, or left out: a visitor of whom nothing is known."""
+    """Id of the user. It may be unknown, or left out for a visitor of whom nothing is known."""
     n: Annotated[int, Meta(ge=1, le=MOST_ITEMS)] = 10
     """How many items to give at most."""
     context: Fields = {}
@@ -56,9 +56,9 @@ class RecommendRequest(Struct, frozen=True, forbid_unknown_fields=True):
     time: Time | None = None
     """When; now, if left out."""
     attributes: Fields | None = None
-    """Of the user, for this call only."""
+    """Attributes of the user, for this call only."""
     exclude_seen: bool | None = None
-    """Whether to leave out what the user had; as the schema says, if left out."""
+    """Whether to leave out items that the user has had; as the schema says, if left out."""
     allow: Filter | None = None
     """Ids of items: recommend none but these. Unknown ones count for nothing; an empty list allows nothing."""
     deny: Filter | None = None
@@ -68,17 +68,17 @@ class RecommendRequest(Struct, frozen=True, forbid_unknown_fields=True):
     set too. A condition has some of `any`, `all` and `not`, with a value or a list, and of a number `min` and `max`, both
     included."""
     explain: bool = False
-    """Whether to say why, for every item; n is 100 at most then, and all items share 5,000 terms."""
+    """Whether to give the terms of every item's score; n is 100 at most then, and all items share 5,000 terms."""
     describe: bool = False
     """Whether to give the attributes of every item."""
     history: Filter | None = None
-    """Of a visitor without a user: ids of items, the latest at the end, that count as chosen. Unknown ones count for
+    """Ids of items that count as chosen, the latest at the end, for a visitor without `user`. Unknown ones count for
     nothing."""
     rules: RulesBody | None = None
-    """What else holds for the list; n is 100 at most then."""
+    """Rules for the list; n is 100 at most then."""
     remember: bool = False
-    """Whether the answer will be shown to somebody: it then has a recommendation_id, which leads to the next page, and which
-    events can name."""
+    """Whether the answer will be shown: it then has a recommendation_id, which leads to the next page, and which events can
+    name."""
     next_of: Name | None = None
     """The recommendation_id of an answer: give what comes after it, without what it showed and all pages before it."""
     after: Place | None = None
@@ -94,13 +94,13 @@ class ExplainRequest(Struct, frozen=True, forbid_unknown_fields=True):
     item: Identifier
     """The item whose score is explained."""
     user: Identifier | None = None
-    """For whom; may be unknown, or left out."""
+    """Id of the user; it may be unknown, or left out."""
     context: Fields = {}
     """Field → value: the circumstances."""
     time: Time | None = None
     """When; now, if left out."""
     attributes: Fields | None = None
-    """Of the user, for this call only."""
+    """Attributes of the user, for this call only."""
     after: Place | None = None
     """A position of the log, as an acknowledgement gives it: the answer knows that line, or is 503 if it takes too long."""
 
@@ -115,7 +115,7 @@ class Term(Struct, frozen=True):
     """
 
     features: list[str]
-    """The features that it is of, such as `item.genre=jazz`."""
+    """The features whose parameters it is made of, such as `item.genre=jazz`."""
     value: float
     """What it adds to the score."""
 
@@ -126,7 +126,7 @@ class Explanation(Struct, frozen=True):
     score: float
     """The score, as /recommend gives it."""
     terms: list[Term]
-    """They add up to the score."""
+    """Terms that add up to the score, the weightiest first."""
     available: bool
     """Whether the item may be recommended at that time; one that may not has a score all the same."""
 
@@ -156,7 +156,7 @@ class RecommendResponse(Struct, frozen=True):
 
 
 class ListQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """How many items, and which."""
+    """A request for a list of items: how many, and which."""
 
     n: Annotated[int, Meta(ge=1, le=MOST_ITEMS)] = 10
     """How many items to give at most."""
@@ -169,12 +169,12 @@ class ListQuery(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TrendingQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """How many items, which, and what counts as lately."""
+    """A request for trending items: how many, which, and the half-life of a choice."""
 
     n: Annotated[int, Meta(ge=1, le=MOST_ITEMS)] = 10
     """How many items to give at most."""
     half_life: Annotated[float, Meta(gt=0, le=1e12)] | None = None
-    """Events after which half of a count is forgotten; of those that are counted the nearest, if left out the shortest."""
+    """Half-life of a choice, in events: the nearest of those that are counted is used, if left out the shortest."""
     where: Text | None = None
     """What items must meet, as JSON: `{"price": {"max": 50}}`, as in /recommend."""
     time: Time | None = None

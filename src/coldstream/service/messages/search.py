@@ -1,4 +1,4 @@
-"""What is looked for among items, users and features, and what is found."""
+"""Messages of searches among items, users, features and the schema."""
 
 from typing import Annotated, Any
 
@@ -8,10 +8,10 @@ from coldstream.service.messages.core import MOST_ITEMS, MOST_SCHEMA_FIELDS, MOS
 
 
 class Search(Struct, frozen=True, forbid_unknown_fields=True):
-    """What to look for, and how much of it to give."""
+    """A search among items, and the page to give."""
 
     search: Text = ""
-    """A text that they hold, whatever the case; empty for all."""
+    """Text that the id or the attributes contain, in upper or lower case; empty for all."""
     limit: Annotated[int, Meta(ge=1, le=MOST_ITEMS)] = 20
     """How many to give at most."""
     after: Place = 0
@@ -19,23 +19,23 @@ class Search(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class UserSearch(Struct, frozen=True, forbid_unknown_fields=True):
-    """What to look for among users, and how much of it to give."""
+    """A search among users, and the page to give."""
 
     search: Text = ""
-    """A text that they hold, whatever the case; empty for all."""
+    """Text that the id contains, in upper or lower case; empty for all."""
     limit: Annotated[int, Meta(ge=1, le=MOST_ITEMS)] = 20
     """How many to give at most."""
     after: Place = 0
-    """Where to go on: the `next` of the page before. Whoever goes meanwhile moves the rest: better send a cursor."""
+    """Where to go on: the `next` of the page before. If users are deleted meanwhile, others are skipped: use `cursor`."""
     cursor: Text | None = None
-    """Where to go on: the `cursor` of the page before. Nobody is passed over, whoever goes meanwhile."""
+    """Where to go on: the `cursor` of the page before. It skips no user, even if others are deleted meanwhile."""
 
 
 class FeatureSearch(Struct, frozen=True, forbid_unknown_fields=True):
-    """What to look for among features, and how much of it to give."""
+    """A search among features, and the page to give."""
 
     search: Text = ""
-    """A text that they hold, whatever the case; empty for all."""
+    """Text that the name contains, in upper or lower case; empty for all."""
     limit: Annotated[int, Meta(ge=1, le=MOST_ITEMS)] = 20
     """How many to give at most."""
     after: Place = 0
@@ -76,12 +76,12 @@ class SchemaInUse(Struct, frozen=True):
 
 
 class FoundUsers(Struct, frozen=True):
-    """A page of users, and how many there are, where one page is enough to know; `next` leads to the next page."""
+    """A page of users; `next` leads to the next page."""
 
     users: list[str]
     """Their ids."""
     total: int | None
-    """How many hold the text; null where one page is not enough to know."""
+    """How many match in all; null on later pages of a search for a text, and where counting would take too long."""
     next: int | None
     """What to send as `after` for the next page; null at the end."""
     cursor: str | None
@@ -89,12 +89,12 @@ class FoundUsers(Struct, frozen=True):
 
 
 class FoundFeatures(Struct, frozen=True):
-    """A page of features, and how many there are, where one page is enough to know; `next` leads to the next page."""
+    """A page of features; `next` leads to the next page."""
 
     features: list[str]
     """Their names, such as `item.genre=jazz`."""
     total: int | None
-    """How many hold the text; null where one page is not enough to know."""
+    """How many match in all; null on later pages of a search for a text, and where counting would take too long."""
     next: int | None
     """What to send as `after` for the next page; null at the end."""
 
@@ -107,7 +107,7 @@ class ListedItem(Struct, frozen=True):
     attributes: dict[str, Any]
     """As they were put."""
     chosen: int
-    """How often it was chosen since it came."""
+    """How often the item was chosen since it was added."""
     available_from: float | UnsetType = UNSET
     """From when on it may be recommended, in seconds since 1970; left out where it always may."""
     available_until: float | UnsetType = UNSET
@@ -117,12 +117,12 @@ class ListedItem(Struct, frozen=True):
 
 
 class FoundItems(Struct, frozen=True):
-    """A page of items, and how many there are, where one page is enough to know; `next` leads to the next page."""
+    """A page of items; `next` leads to the next page."""
 
     items: list[ListedItem]
     """With their attributes, in the order in which they came."""
     total: int | None
-    """How many hold the text; null where one page is not enough to know."""
+    """How many match in all; null on later pages of a search for a text, and where counting would take too long."""
     next: int | None
     """What to send as `after` for the next page; null at the end."""
 
@@ -155,7 +155,7 @@ class NearestFeatures(Struct, frozen=True):
 
 
 class ChangedQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """How many."""
+    """How many features to give."""
 
     n: Annotated[int, Meta(ge=1, le=MOST_ITEMS)] = 10
     """How many to give at most."""
@@ -171,9 +171,9 @@ class ChangedFeature(Struct, frozen=True):
 
 
 class ChangedFeatures(Struct, frozen=True):
-    """The features that have moved farthest in so many events."""
+    """The features whose parameters have moved farthest within a number of events."""
 
     since_events: int
-    """How many events ago they are compared with."""
+    """Number of events since the copy of the parameters that they are compared with."""
     changed: list[ChangedFeature]
     """The farthest first."""
