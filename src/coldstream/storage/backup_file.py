@@ -35,7 +35,7 @@ FORMAT, VERSION = "coldstream-backup", 1
 
 _LENGTH = struct.Struct("<I")
 _END, _END_MARK = struct.Struct("<4s16sH"), b"PK\5\6"
-"""The end record of a ZIP archive: a signature, the location of the member list, and the length of the comment (always 0 here)."""
+"""The end record of a ZIP archive: a signature, the location of the member list, and the length of its comment (here 0)."""
 _NOT_WHOLE = (zipfile.BadZipFile, zlib.error, msgspec.MsgspecError, struct.error, EOFError, KeyError, StoreDamaged)
 
 Item = TypeVar("Item")
@@ -89,8 +89,8 @@ def write(path: Path, export: Export) -> Contents:
 def read(path: Path) -> Iterator["Backup"]:
     """Open a backup as a context manager.
 
-    Raises `InvalidInput` if the file cannot be read or is damaged. Damage further inside the file is found only while the block
-    reads it, and is raised from the block as `InvalidInput` too.
+    Raises `InvalidInput` if the file cannot be read or is damaged. Damage further inside the file is found only while the
+    block reads it, and is raised from the block as `InvalidInput` too.
     """
     try:
         with path.open("rb") as file, zipfile.ZipFile(file) as archive:

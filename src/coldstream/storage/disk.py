@@ -31,7 +31,8 @@ def reported(folder: Path, file: str = LOG) -> Iterator[None]:
     except UnicodeDecodeError as error:  # SQLite's message quotes damaged bytes that are not UTF-8
         raise StoreDamaged(_damaged(folder, file, error)) from error
     except sqlite3.DatabaseError as error:
-        # Errors raised by Python itself (for a text that is not UTF-8) have no code. The low byte is the code without its extension.
+        # Errors raised by Python itself, for a text that is not UTF-8, have no code. The low byte is the code without
+        # extension.
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
         if code in _DAMAGED:
             raise StoreDamaged(_damaged(folder, file, error)) from error
@@ -46,7 +47,10 @@ def reported(folder: Path, file: str = LOG) -> Iterator[None]:
 
 
 def make_folder(folder: Path) -> None:
-    """Create a folder, and its missing parents, for this user alone. The folders are synced, so they survive a power loss."""
+    """Create a folder, and its missing parents, for this user alone.
+
+    The folders are synced, so they survive a power loss.
+    """
     if not folder.is_dir():
         if not folder.parent.is_dir():
             make_folder(folder.parent)

@@ -17,14 +17,18 @@ def lines(
     """Yield the lines after a position, each verified against its checksum; purged and deleted lines are left out.
 
     `page` returns the first rows between two positions, and `bounds` the current bounds of the log. Lines are read up to the
-    position `until`, or all lines that existed at the time of the call. Raises `StoreDamaged` if a line is missing or changed.
+    position `until`, or all lines that existed at the time of the call. Raises `StoreDamaged` if a line is missing or
+    changed.
     """
     begun = bounds()
     return _lines(page, bounds, begun, max(after, begun.cut), math.inf if until is None else until)
 
 
 def rows(page: Callable[[int, int], list[Row]], bounds: Bounds, after: int) -> Iterator[Row]:
-    """Yield the rows after a position, purged ones too, each verified against its checksum. The position must not precede the cut."""
+    """Yield the rows after a position, purged ones too, each verified against its checksum.
+
+    The position must not precede the cut.
+    """
     if after >= bounds.last:
         return
     before = _checksum(page(after, after), after) if after else FIRST

@@ -22,7 +22,8 @@ class Numbered(NamedTuple):
 def digests(lines: Sequence[LogLine]) -> list[bytes | None]:
     """Return the digest of each line's event id, or None where a line has none.
 
-    The digest is stored instead of the id. It has the same length for every id, and keeps the ids themselves out of the index.
+    The digest is stored instead of the id. It has the same length for every id, and keeps the ids themselves out of the
+    index.
     """
     return [None if line.event_id is None else blake2b(line.event_id.encode(), digest_size=16).digest() for line in lines]
 

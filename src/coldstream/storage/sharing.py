@@ -35,7 +35,8 @@ class Sharing(Protocol):
     def wait(self, seconds: float, /) -> int | None:
         """Wait up to `seconds` for a notification.
 
-        Return the last position of the log that was notified, 0 for a notification about something else, None after the timeout.
+        Return the last position of the log that was notified, 0 for a notification about something else, None after the
+        timeout.
         """
 
     def look(self) -> News:
@@ -48,7 +49,10 @@ class Sharing(Protocol):
         """Publish the address of the writer of an epoch; None if the writer no longer accepts writes."""
 
     def unseat(self, epoch: int, /) -> bool:
-        """End the epoch of an unresponsive writer. Return False if another epoch has begun already or the writer's session cannot end."""
+        """End the epoch of an unresponsive writer.
+
+        Return False if another epoch has begun already, or if the writer's session may not be ended.
+        """
 
     def take_duty(self) -> bool:
         """Try to become the follower that takes snapshots; return True if this process now has that duty."""

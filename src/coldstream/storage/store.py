@@ -55,31 +55,31 @@ class SnapshotStore(Protocol):
 class Store(Protocol):
     """A log with its snapshots, opened by the process that writes to it.
 
-    Calls raise `StoreUnavailable` while the disk or the server fails, and work again afterwards. After `StoreUnavailable` from
-    `append`, either all of the lines are in the log or none are: `read` tells which. Calls raise `StoreInUse` if another process
-    took the right to write, and `StoreDamaged` if the store is damaged. A process may lose the right and regain it without
-    noticing, so `append` takes the last position that its caller knows.
+    Calls raise `StoreUnavailable` while the disk or the server fails, and work again afterwards. After `StoreUnavailable`
+    from `append`, either all of the lines are in the log or none are: `read` tells which. Calls raise `StoreInUse` if
+    another process took the right to write, and `StoreDamaged` if the store is damaged. A process may lose the right and
+    regain it without noticing, so `append` takes the last position that its caller knows.
     """
 
     def append(self, lines: Sequence[LogLine], after: int, /) -> list[int | None]:
         """Append lines durably and atomically, after the position `after`, which must be the last of the log.
 
-        Return the position of each line, or None for an event id that the log already has. If another process appended lines in the
-        meantime, nothing is written and `StoreMovedOn` is raised: `read` returns the new lines.
+        Return the position of each line, or None for an event id that the log already has. If another process appended lines
+        in the meantime, nothing is written and `StoreMovedOn` is raised: `read` returns the new lines.
         """
 
     def touch(self) -> None:
-        """Rewrite existing metadata as a test of writing; raises what `append` would raise if the store cannot be written."""
+        """Rewrite existing metadata to test writing; raises what `append` would raise if the store cannot be written."""
 
     def read(self, after: int, until: int | None = None, /) -> Iterator[Entry]:
         """Yield the lines after a position, in order, up to the position `until` if given.
 
-        Only lines that exist when the reading begins are read; lines purged in the meantime may be left out. Raises `StoreDamaged`
-        at the first line that is missing or was changed.
+        Only lines that exist when the reading begins are read; lines purged in the meantime may be left out. Raises
+        `StoreDamaged` at the first line that is missing or was changed.
         """
 
     def has_lines(self, user: str, after: int, until: int, /) -> bool:
-        """Return True if a line of the user lies after `after` and not after `until`. The call may scan all of these lines."""
+        """Return True if a user has a line after `after`, up to and including `until`. It may scan all of these lines."""
 
     def last(self) -> int:
         """Return the highest position ever assigned, purged or not; 0 in an empty log."""
@@ -88,26 +88,29 @@ class Store(Protocol):
         """Return the checksum of a line, purged or not; None if the log does not have the line, or no longer has it."""
 
     def forgotten(self) -> dict[str, int]:
-        """Return the users whose purge was requested and is not finished, each with the position of the last line that requests it."""
+        """Return the users with a requested, unfinished purge, each with the position of the last line that requests it."""
 
     def purge(self, users: Mapping[str, int], base: int, /) -> None:
         """Erase the lines of each user up to the position given for that user, irreversibly, with their event ids.
 
-        No replay may start before `base` afterwards, and no line after it is erased. The call can be repeated, and must be after
-        `StoreUnavailable`.
+        No replay may start before `base` afterwards, and no line after it is erased. The call can be repeated, and must be
+        after `StoreUnavailable`.
         """
 
     def purge_in_steps(self, users: Mapping[str, int], base: int, /) -> Iterator[None]:
-        """Like `purge`, in steps between which the store may be used. `forgotten` returns the users until the last step is done."""
+        """Like `purge`, in steps between which the store may be used.
+
+        `forgotten` returns the users until the last step is done.
+        """
 
     def base(self) -> int:
-        """Return the earliest position from which a replay may start: the highest base of any purge or cut; 0 if there was none."""
+        """Return the earliest position from which a replay may start: the highest base of any purge or cut, or 0."""
 
     def cut_off(self, position: int, kept: Sequence[LogLine], /) -> None:
         """Mark the lines up to a position as deleted: they are no longer read, and `clear_in_steps` deletes them.
 
-        The lines `kept` stand for the deleted ones, and are added to those of earlier cuts; a kept line is erased when its user is
-        purged. No replay may start before the position, and the event ids of the deleted lines are forgotten.
+        The lines `kept` stand for the deleted ones, and are added to those of earlier cuts; a kept line is erased when its
+        user is purged. No replay may start before the position, and the event ids of the deleted lines are forgotten.
         """
 
     def clear_in_steps(self) -> Iterator[None]:
@@ -126,7 +129,7 @@ class Store(Protocol):
         """Return the recorded marks, ordered by position: the last position of the log at that time, and the time."""
 
     def size(self) -> int:
-        """Return the approximate bytes of the log and the snapshots, including a WAL and excluding space free for new lines."""
+        """Return the approximate bytes of the log (with its WAL) and the snapshots, without space free for new lines."""
 
     def trim(self) -> None:
         """Return unused space to the disk, as far as no reader prevents it."""
@@ -141,9 +144,9 @@ class Store(Protocol):
         """Return the stored snapshots, the newest first."""
 
     def opened(self, saved: Saved, /) -> AbstractContextManager[Path]:
-        """Open a read-only file with the content of a snapshot, as a context manager. The file may be removed after the block.
+        """Open a read-only file with the content of a snapshot, as a context manager.
 
-        Raises `InvalidSnapshot` if the snapshot no longer exists.
+        The file may be removed after the block. Raises `InvalidSnapshot` if the snapshot no longer exists.
         """
 
     def discard(self, saved: Saved, /) -> None:

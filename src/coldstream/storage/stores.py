@@ -24,7 +24,10 @@ class _Kind(NamedTuple):
 
 
 def opened(url: str) -> Store:
-    """Open the store at an address for writing, creating it if there is none. No other process can write until it is closed."""
+    """Open the store at an address for writing, creating it if there is none.
+
+    No other process can write until it is closed.
+    """
     return _kind(url).opened(url)
 
 

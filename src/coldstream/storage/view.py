@@ -14,8 +14,8 @@ class View(Protocol):
     def read(self, after: int, until: int | None = None, /) -> Iterator[Entry]:
         """Yield the lines after a position, in order, up to the position `until` if given.
 
-        Only lines that exist when the reading begins are read; lines purged in the meantime may be left out. Raises `StoreDamaged`
-        at the first line that is missing or was changed.
+        Only lines that exist when the reading begins are read; lines purged in the meantime may be left out. Raises
+        `StoreDamaged` at the first line that is missing or was changed.
         """
 
     def last(self) -> int:
@@ -25,7 +25,7 @@ class View(Protocol):
         """Return the checksum of a line, purged or not; None if the log does not have the line, or no longer has it."""
 
     def forgotten(self) -> dict[str, int]:
-        """Return the users whose purge was requested and is not finished, each with the position of the last line that requests it."""
+        """Return the users with a requested, unfinished purge, each with the position of the last line that requests it."""
 
     def base(self) -> int:
         """Return the earliest position from which a replay may start."""
@@ -40,7 +40,7 @@ class View(Protocol):
         """Return the recorded marks, ordered by position: the last position of the log at that time, and the time."""
 
     def size(self) -> int:
-        """Return the approximate bytes of the log and the snapshots, including a WAL and excluding space free for new lines."""
+        """Return the approximate bytes of the log (with its WAL) and the snapshots, without space free for new lines."""
 
     def snapshots(self) -> list[Saved]:
         """Return the stored snapshots, the newest first."""
