@@ -121,7 +121,7 @@ class SqliteStore:
                 if self._emptied_at_once():
                     self._unemptied = {}
                     return
-                sleep(PAUSE)  # lets other writers run, which waiting inside SQLite would prevent
+                sleep(PAUSE)  # pending writes run after this pause; waiting inside SQLite would block them
         message = f"store {str(self._folder)!r}: another program reads log.sqlite, so what was erased is still"
         raise StoreUnavailable(f"{message} in log.sqlite-wal; end that program, and purge again")
 
