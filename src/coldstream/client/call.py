@@ -131,5 +131,5 @@ def _problem(reply: Reply) -> tuple[str, str | None]:
     try:
         problem = msgspec.json.decode(reply.body)
         return str(problem["detail"]), problem.get("field")
-    except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError):  # a proxy's page
+    except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError):  # a proxy's error page
         return reply.body[:200].decode(errors="replace"), None

@@ -343,7 +343,7 @@ class Calls(Generic[Http]):
         refusals: list[m.RefusedLine] = []
         for piece in _pieces(records, MOST_LINES):
             rest = [_encode(record) for record in piece]
-            while rest:  # an answer that ends early says how many lines it is about
+            while rest:  # an answer that ended early tells how many lines it covers
                 one = yield from self._send(_post(path, m.LinesTaken, b"\n".join(rest), kind=LINES, writes=True))
                 refusals += [msgspec.structs.replace(refusal, line=lines + refusal.line) for refusal in one.refusals]
                 lines, taken = lines + one.lines, taken + one.taken
@@ -359,7 +359,7 @@ class Calls(Generic[Http]):
                 raise
             return missing
 
-    # Looking closer
+    # Inspection of the model
 
     @method
     def find_items(self, search: str = "", *, limit: int = 20, after: int = 0) -> Steps[Found[s.ListedItem]]:
@@ -402,7 +402,10 @@ class Calls(Generic[Http]):
 
     @method
     def changed(self, n: int = 10) -> Steps[s.ChangedFeatures]:
-        """List the `n` features whose parameters changed most in the last window of the live evaluation."""
+        """List the `n` features whose parameters changed most in about the last evaluation window of events.
+
+        The first call starts the comparison, so it finds no change.
+        """
         return self._send(_get("/features/changed", s.ChangedFeatures, s.ChangedQuery(n)))
 
     @method

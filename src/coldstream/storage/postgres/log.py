@@ -197,7 +197,7 @@ def check_end(connection: Connection) -> None:
 
 
 def has(connection: Connection, end: Bounds) -> bool:
-    """Return True if the log contains the line that was its last one according to `end`."""
+    """Return True if the log contains the line that was its last one according to `end`, or if `end` is of an empty log."""
     query = "SELECT 1 FROM coldstream_log WHERE position = %s AND checksum = %s"
     return end.last == 0 or connection.execute(query, (end.last, end.checksum)).fetchone() is not None
 

@@ -192,7 +192,7 @@ def check_end(connection: sqlite3.Connection) -> None:
 
 
 def has(connection: sqlite3.Connection, end: Bounds) -> bool:
-    """Return True if the log contains the line that was its last one according to `end`."""
+    """Return True if the log contains the line that was its last one according to `end`, or if `end` is of an empty log."""
     query = "SELECT 1 FROM log WHERE position = ? AND checksum = ?"
     return end.last == 0 or connection.execute(query, (end.last, end.checksum)).fetchone() is not None
 
