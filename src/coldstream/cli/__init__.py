@@ -1,4 +1,4 @@
-"""The command line: `coldstream demo`, `coldstream serve`, and the others of `COMMANDS`."""
+"""The command line interface: `coldstream demo`, `coldstream serve`, and the other commands in `COMMANDS`."""
 
 import argparse
 import importlib
@@ -11,16 +11,16 @@ from coldstream import __version__
 from coldstream.errors import ColdstreamError, MisreadFile
 
 INTERRUPTED = 130
-"""What a shell expects of a command that was stopped with Ctrl-C."""
+"""Exit status of a command interrupted with Ctrl-C, by shell convention."""
 
 
 class Command(NamedTuple):
-    """A command as the list of all shows it, and the extra that brings its libraries."""
+    """A command with its summary for `--help`, and the extra that installs its libraries."""
 
     extra: str
     summary: str
     module: str = ""
-    """Where it is, if not in a module of its name."""
+    """The module of the command in `coldstream.cli`, if its name differs from the command's."""
 
 
 COMMANDS: Mapping[str, Command] = {
@@ -42,7 +42,7 @@ COMMANDS: Mapping[str, Command] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; its exit status."""
+    """Run one command and return its exit status."""
     try:
         given = sys.argv[1:] if arguments is None else list(arguments)
         args = _parser(given).parse_args(given)
@@ -63,7 +63,8 @@ def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     name = given[0] if given else ""
     if name not in COMMANDS:
-        # Their libraries take a second to load, or are not installed: the list of all does without them.
+        # Only summaries are listed: loading the libraries of all commands takes a second, or fails where some are not
+        # installed.
         for other, command in COMMANDS.items():
             commands.add_parser(other, help=command.summary)
         return parser
@@ -76,7 +77,7 @@ def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
 
 
 def _worded(error: ColdstreamError) -> str:
-    """An error in the words of the command line, where a library's remedy is an argument in Python."""
+    """Return an error's message for the command line, with an option where it names a Python argument."""
     if isinstance(error, MisreadFile):
         option = (
             f"--column {error.value}=NAME" if error.argument == "columns" else f"--{error.argument} {quote(error.value)}"

@@ -1,4 +1,4 @@
-"""`coldstream backup`: one file with all that a service holds, while it runs."""
+"""`coldstream backup`: write everything that a service stores to one file, while the service runs."""
 
 import argparse
 from pathlib import Path
@@ -10,7 +10,7 @@ from coldstream.support.files import check_writable
 
 
 def add_to(commands: Any) -> None:
-    """Declare the command."""
+    """Add the command and its options to the parser."""
     parser = commands.add_parser(
         "backup",
         description="Writes the log and its snapshots as they are at one moment, beside the service or without it. "

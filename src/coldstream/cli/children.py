@@ -1,4 +1,4 @@
-"""Processes that end with the one that started them, however that ends."""
+"""Child processes that end together with their parent, however the parent ends."""
 
 import ctypes
 import os
@@ -15,20 +15,20 @@ _PR_SET_PDEATHSIG = 1
 
 
 class Stopped(BaseException):
-    """A signal asks this process to stop: whoever has children is to end them on the way out."""
+    """A signal asked this process to stop. Code that started children ends them while this propagates."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
         self.status = 128 + number
-        """What a shell expects of a command that a signal stopped."""
+        """The exit status of a command stopped by this signal, by shell convention."""
 
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """Raise `Stopped` where SIGTERM or SIGHUP, the end of a terminal, would have ended this process and nothing else.
+    """Raise `Stopped` in a block when SIGTERM or SIGHUP (a closed terminal) arrives, instead of ending the process at once.
 
-    Only the first one is heard: a second must not keep children from being ended. One that is ignored stays ignored, as
-    `nohup` has it.
+    Only the first signal counts, so that a second one cannot prevent children from being ended. Signals that were ignored,
+    as under `nohup`, stay ignored.
     """
     heard = [number for number in _STOPS if signal.getsignal(number) != signal.SIG_IGN]
 
@@ -46,25 +46,28 @@ def stoppable() -> Iterator[None]:
 
 
 def start_child(command: Sequence[str], **options: Any) -> "subprocess.Popen[str]":
-    """Start a process in a session of its own, where Ctrl-C does not reach it, and text comes from it."""
+    """Start a child process, with pipes in text mode, in a session of its own, where Ctrl-C does not reach it."""
     return subprocess.Popen(command, text=True, start_new_session=True, preexec_fn=_end_with_parent(), **options)
 
 
 def end_child(child: "subprocess.Popen[str]") -> None:
-    """Ask a process to stop, and wait until it has."""
+    """Terminate a child process and wait until it has ended."""
     child.terminate()
     child.wait()
 
 
 def _end_with_parent() -> Callable[[], None] | None:
-    """What a child does first on Linux: ask for SIGTERM at the end of its parent, which `kill -9` gives no word to say."""
+    """Return a function that the child runs first on Linux, else None.
+
+    The function requests SIGTERM for the child when its parent dies, even by `kill -9`.
+    """
     if sys.platform != "linux":
         return None
     prctl, parent = ctypes.CDLL(None).prctl, os.getpid()
 
     def ask() -> None:
         prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
-        if os.getppid() != parent:  # it has ended already
+        if os.getppid() != parent:  # the parent died before the request
             os._exit(1)
 
     return ask

@@ -1,4 +1,4 @@
-"""`coldstream compile`: machine code before anybody waits for it."""
+"""`coldstream compile`: compile all kernels ahead of time."""
 
 import argparse
 import multiprocessing
@@ -24,7 +24,7 @@ _SCHEMA = Schema(
 
 
 def add_to(commands: Any) -> None:
-    """Declare the command."""
+    """Add the command and its options to the parser."""
     parser = commands.add_parser(
         "compile",
         description="Compiles all kernels that a service needs, so that its first start takes seconds. "
@@ -35,7 +35,10 @@ def add_to(commands: Any) -> None:
 
 
 def _learning(preset: str) -> None:
-    """All that a service of a preset calls; what only reads comes last, and was perhaps compiled by then."""
+    """Compile all kernels that a service with a preset calls.
+
+    Reading kernels come last, since another process may cache them first.
+    """
     warm_up(_SCHEMA, PRESETS[preset])
 
 
@@ -56,7 +59,7 @@ def _predicting() -> None:
 
 def _run(args: argparse.Namespace) -> int:
     started, presets = time.perf_counter(), args.preset or ["default"]
-    # Processes that begin anew: they read what others have compiled, and threads would wait for each other.
+    # Spawned processes read each other's results from the cache, while threads would block each other in the compiler.
     with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
         parts = [pool.submit(part, name) for part in (_learning, compile_reading, _merging) for name in presets]
         for part in (*parts, pool.submit(_predicting)):

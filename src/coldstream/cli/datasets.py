@@ -8,7 +8,7 @@ from coldstream.events import datasets
 
 
 def add_to(commands: Any) -> None:
-    """Declare the command."""
+    """Add the command and its options to the parser."""
     parser = commands.add_parser("datasets")
     actions = parser.add_subparsers(required=True, metavar="ACTION")
     actions.add_parser("list", help="all of them, and where each was found").set_defaults(run=_list)

@@ -1,4 +1,4 @@
-"""`coldstream demo`: the real service on a real port, and a simulated audience to watch it with."""
+"""`coldstream demo`: a real service on a real port, with a simulated audience."""
 
 import argparse
 import json
@@ -22,7 +22,7 @@ HOST = "127.0.0.1"
 
 
 def add_to(commands: Any) -> None:
-    """Declare the command."""
+    """Add the command and its options to the parser."""
     known = "\n".join(f"  {name:12}{scenario.about}" for name, scenario in SCENARIOS.items())
     parser = commands.add_parser(
         "demo",
@@ -86,12 +86,12 @@ def _show(name: str, evaluation: EvaluationResponse) -> None:
 
 
 def _number(value: float | None, form: str) -> str:
-    return "–" if value is None else format(value, form)  # there is none before an event was tested
+    return "–" if value is None else format(value, form)  # no value exists before the first event is tested
 
 
 @contextmanager
 def _served(scenario: Scenario, data: Path, port: int, *flags: object) -> Iterator[tuple["subprocess.Popen[str]", int]]:
-    """A server on a folder, and its port; stopped as it should be in the end."""
+    """Start a server on a folder and yield it with its port; stop it gracefully after the block."""
     data.mkdir(parents=True, exist_ok=True)
     schema = data / "schema.toml"
     if not schema.exists():
@@ -100,12 +100,12 @@ def _served(scenario: Scenario, data: Path, port: int, *flags: object) -> Iterat
     command = [sys.executable, "-m", "coldstream", "serve", *map(str, arguments)]
     server = start_child(command, stderr=subprocess.PIPE)
     assert server.stderr is not None
-    # The service compiles what learns first. What answers is compiled by another process meanwhile, and found in the cache.
+    # The service compiles its learning kernels first. Meanwhile another process compiles the reading kernels into the cache.
     compiler = start_child((sys.executable, "-c", "from coldstream.cli.compile import compile_reading; compile_reading()"))
     with server, server.stderr, compiler:
         try:
             port = _port_in(server.stderr)
-            # Somebody has to read on, or the server waits for it.
+            # The pipe must be drained, or the server blocks when it is full.
             reader = Thread(target=_keep, args=(server.stderr, data / "service.log"))
             reader.start()
             try:
@@ -119,7 +119,7 @@ def _served(scenario: Scenario, data: Path, port: int, *flags: object) -> Iterat
 
 
 def _port_in(log: IO[str]) -> int:
-    """The port that a server says it listens on; or what it says instead."""
+    """Return the port that a server's log says it listens on; raises the server's own error message if it did not start."""
     for text in log:
         if not text.startswith("{"):
             raise ColdstreamError(text.strip().removeprefix("coldstream: "))

@@ -1,4 +1,4 @@
-"""The options of commands that can run elsewhere, and what they ask for."""
+"""The options for running trials on Ray or with several learners, and the engine that they select."""
 
 import argparse
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from coldstream.evaluation.runs import Run, Spread, run
 
 
 class Engine(NamedTuple):
-    """How trials are run."""
+    """The function that runs one trial, the number of processes, and the way trials are distributed."""
 
     run: Run
     processes: int
@@ -19,14 +19,14 @@ class Engine(NamedTuple):
 
 
 def add_engine(parser: argparse.ArgumentParser) -> None:
-    """Where trials are run."""
+    """Add the options that select where trials run."""
     own = parser.add_argument_group("more than one machine, or more than one learner")
     own.add_argument("--engine", choices=["ray"], help="run on Ray: trials are spread over its cores, or learners are")
     own.add_argument("--address", metavar="HOST:PORT", help="of a Ray cluster; without it, one on this machine")
 
 
 def add_learners(parser: argparse.ArgumentParser) -> None:
-    """How many learn one stream."""
+    """Add the options that set how many learners share a stream."""
     parser.add_argument(
         "--learners",
         type=whole,
@@ -38,7 +38,7 @@ def add_learners(parser: argparse.ArgumentParser) -> None:
 
 @contextmanager
 def engine_of(args: argparse.Namespace) -> Iterator[Engine]:
-    """What the options ask for."""
+    """Yield the engine that the options select; raises `InvalidInput` for options that contradict each other."""
     learners, merge_every = getattr(args, "learners", None), getattr(args, "merge_every", None)
     if args.engine is None and args.address is not None:
         raise InvalidInput(f"--address is for a cluster, got {args.address!r}; give --engine ray with it")
@@ -47,7 +47,7 @@ def engine_of(args: argparse.Namespace) -> Iterator[Engine]:
     if args.engine is None and learners is None:
         yield Engine(run, args.jobs)
         return
-    from coldstream.cluster.runs import MERGE_EVERY, RunWithLearners  # what it needs is not always installed
+    from coldstream.cluster.runs import MERGE_EVERY, RunWithLearners  # its libraries are optional
 
     every = merge_every or MERGE_EVERY
     if args.engine is None:

@@ -1,4 +1,4 @@
-"""`coldstream evaluate`: any methods on any stream, test-then-learn."""
+"""`coldstream evaluate`: evaluate any methods on any stream, test-then-learn."""
 
 import argparse
 from pathlib import Path
@@ -26,14 +26,17 @@ from coldstream.support.files import check_writable
 DEFAULT_METHODS = "coldstream,popularity,recent-popularity"
 
 FAILED = 1
-"""The exit status where a method failed; what the others did is shown and written."""
+"""Exit status if a method failed; the results of all other methods are still shown and written."""
 
 MOST_PAIRS = 21
-"""More than these, seven methods against each other, fill the screen: then the best against all others."""
+"""Maximal number of pairwise comparisons shown.
+
+With more (over seven methods), the best is compared with each other method.
+"""
 
 
 def add_to(commands: Any) -> None:
-    """Declare the command."""
+    """Add the command and its options to the parser."""
     known = "\n".join(f"  {name:18}{kind.summary}" for name, kind in METHODS.items())
     parser = commands.add_parser(
         "evaluate",
@@ -80,11 +83,12 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def evaluated(source: Source, methods: list[str], args: argparse.Namespace) -> Study:
-    """The study of some methods on a stream."""
+    """Evaluate methods on a stream and return the study."""
     workload = loaded(source)
     stream = untested(workload.stream) if args.untested else workload.stream
     schemas = schemas_in_use(methods, workload)
-    revealing = revealing_columns(workload.stream) if schemas else []  # whoever knows ids alone is told nothing
+    # without a method that uses attributes no column can reveal the answer
+    revealing = revealing_columns(workload.stream) if schemas else []
     say_notes(workload, revealing)
     settings = experiment(source.name if isinstance(source, Known) else "")
     top, window = args.top or settings.top, args.window or settings.window
@@ -97,7 +101,7 @@ def evaluated(source: Source, methods: list[str], args: argparse.Namespace) -> S
     for job, outcome in outcomes:
         if isinstance(outcome, Failure):
             failures.setdefault(job.method, {})[job.seed] = outcome.reason
-    # Of a method that failed from one seed, a mean over the others would be one over those that went well.
+    # A method that failed with any seed is left out, because the mean over its other seeds would be biased.
     found: dict[str, dict[int, Trial]] = {method: {} for method in methods if method not in failures}
     for job, outcome in outcomes:
         if job.method in found and isinstance(outcome, Trial):

@@ -1,4 +1,4 @@
-"""`coldstream export`: events, items and users of a service, and what was shown, as Parquet or JSON-lines, while it runs."""
+"""`coldstream export`: write events, items, users and shown lists as Parquet or JSON-lines, while the service runs."""
 
 import argparse
 from collections.abc import Callable, Iterator
@@ -24,7 +24,7 @@ WANTED = ("items", "users", "events", "shown")
 
 
 def add_to(commands: Any) -> None:
-    """Declare the command."""
+    """Add the command and its options to the parser."""
     kinds = " or ".join(WRITERS)
     parser = commands.add_parser(
         "export",
@@ -82,7 +82,7 @@ def _events(store: View) -> Iterator[dict[str, Any]]:
 
 
 def _shown(lists: Iterator[ShownList]) -> Iterator[dict[str, Any]]:
-    """A row for every item that was shown."""
+    """Yield a row for every item of the lists that was shown."""
     for one in lists:
         for place in range(one.first, len(one.items)):
             own = {"recommendation_id": one.name, "user": one.user, "time": one.time, "position": place + 1}
@@ -90,7 +90,7 @@ def _shown(lists: Iterator[ShownList]) -> Iterator[dict[str, Any]]:
 
 
 def _columns(name: str, schema: Schema) -> dict[str, str]:
-    """The columns of a file, each a text, a number, true/false or a list of texts."""
+    """Return the columns of a file and their types: `text`, `number`, `flag` (true/false) or `texts` (a list of strings)."""
     side = {"items": schema.item, "users": schema.user, "events": schema.context, "shown": ()}[name]
     given = {field.name: _kind(field) for field in side if isinstance(field, Attribute)}
     own = {

@@ -1,4 +1,4 @@
-"""A store that no service runs on, as commands write to it: through the same door as a service's clients."""
+"""Writing to a store on which no service runs, through the same handlers that serve HTTP clients."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -21,11 +21,11 @@ KINDS: Mapping[str, LineKind] = {"event": EVENT_LINE, "item": ITEM_LINE, "user":
 
 
 class IdleStore:
-    """Opens a store, writes to it, and leaves it with a snapshot. Nobody else may write to it meanwhile."""
+    """A store opened for writing, which gets a snapshot when it is closed. No other process may write to it meanwhile."""
 
     def __init__(self, url: str, schema: Path | None) -> None:
         folder, database = (Path(url.removeprefix("sqlite:")), None) if url.startswith("sqlite:") else (None, url)
-        # Nobody is waiting to be ranked, and snapshots on the way would only take time: the log is there.
+        # No live evaluation is needed, and snapshots on the way only take time, because the log is durable.
         seldom: dict[str, Any] = {"evaluate_share": 0.0, "snapshot_events": 0, "snapshot_minutes": 0.0}
         settings = Settings(data=folder, store=database, schema=schema, **seldom)
         self._longest = settings.body_bytes
@@ -37,12 +37,12 @@ class IdleStore:
             raise self._service.failure
 
     def sets(self) -> dict[str, list[str]]:
-        """Name the fields whose values are lists, by side."""
+        """Return the names of the fields with list values, by side."""
         schema = self._service.recommender.schema
         return {side: [field.name for field in getattr(schema, side) if isinstance(field, Categories)] for side in SIDES}
 
     def take(self, role: str, records: Sequence[Mapping[str, Any]]) -> LinesTaken:
-        """Write events, items or users, each of which is taken or refused by itself."""
+        """Write events, items or users, each of which is accepted or refused on its own."""
         body = b"\n".join(map(msgspec.json.encode, records))
         return self._loop.run_until_complete(self._taken(KINDS[role], body))
 
@@ -53,6 +53,6 @@ class IdleStore:
         return await LineStream(self._service, kind, self._longest).take(receive)
 
     def close(self) -> None:
-        """Take a snapshot, and give the store back."""
+        """Take a snapshot and close the store."""
         self._loop.run_until_complete(self._service.stop())
         self._loop.close()

@@ -1,4 +1,4 @@
-"""`coldstream import`: events, items and users from files into a service, or a store. It can be stopped, and goes on."""
+"""`coldstream import`: import events, items and users from files into a service or a store. An import can be resumed."""
 
 import argparse
 import sys
@@ -21,26 +21,26 @@ from coldstream.service.messages.core import LinesTaken
 
 URL = "http://127.0.0.1:8000"
 TOGETHER = 5000
-"""Lines in one request."""
+"""Number of lines sent per request."""
 AVAILABILITY = ("available_from", "available_until", "hidden")
-"""Columns of items that are no attributes."""
+"""Columns of item files that set availability and are not attributes."""
 
 
 class Destination(Protocol):
-    """A service, or a store."""
+    """The destination of an import: a running service, or a store."""
 
     def sets(self) -> Mapping[str, Collection[str]]:
-        """Name the fields whose values are lists, by side; none where that is not known."""
+        """Return the names of the fields with list values, by side; empty if they are unknown."""
 
     def take(self, role: str, records: Sequence[Mapping[str, Any]], /) -> LinesTaken:
-        """Write events, items or users, each of which is taken or refused by itself."""
+        """Write events, items or users, each of which is accepted or refused on its own."""
 
     def close(self) -> None:
         """Release the connection or the store."""
 
 
 def add_to(commands: Any) -> None:
-    """Declare the command."""
+    """Add the command and its options to the parser."""
     parser = commands.add_parser(
         "import",
         description="Sends files (CSV, TSV, Parquet, JSON-lines) to a running service, or writes them to a store that none "
@@ -75,7 +75,7 @@ def _run(args: argparse.Namespace) -> int:
     if args.events is None and args.items is None and args.users is None:
         raise InvalidInput("give at least one of --events, --items and --users")
     _check_place(args)
-    files = _files(args, dict(map(role_of, args.column)))  # nothing is begun for files that cannot be read
+    files = _files(args, dict(map(role_of, args.column)))  # read first, so that an unreadable file stops the import early
     with closing(_destination(args)) as destination:
         done = [_sent(destination, file) for file in _split(files, destination.sets())]
     return 0 if all(done) else 1
@@ -92,23 +92,23 @@ def _check_place(args: argparse.Namespace) -> None:
 def _destination(args: argparse.Namespace) -> Destination:
     if args.data is None and args.store is None:
         return RunningService(args.url or URL)
-    from coldstream.cli.idle_store import IdleStore  # sending to a service does not need the libraries that serve
+    from coldstream.cli.idle_store import IdleStore  # sending to a service does not need the service's libraries
 
     return IdleStore(args.store or f"sqlite:{args.data}", args.schema)
 
 
 class _File(NamedTuple):
     role: str
-    """event, item or user."""
+    """The kind of records: `event`, `item` or `user`."""
     path: Path
     read: Callable[..., list[Any]]
-    """Reads its rows, with columns of `lists`."""
+    """Reads the rows; its argument `lists` names the columns to split into lists."""
     lists: Collection[str]
     rows: list[Any]
 
 
 def _files(args: argparse.Namespace, columns: dict[str, str]) -> list[_File]:
-    """The files, read: items and users first."""
+    """Read the given files, items and users first."""
     written = {"columns": columns, "ignore": args.ignore, "separator": args.separator, "encoding": args.encoding}
     readers: list[tuple[str, Path | None, Callable[..., list[Any]]]] = [
         ("item", args.items, partial(read_attributes, args.items, "item", **written)),
@@ -119,7 +119,7 @@ def _files(args: argparse.Namespace, columns: dict[str, str]) -> list[_File]:
 
 
 def _split(files: Iterable[_File], sets: Mapping[str, Collection[str]]) -> Iterator[_File]:
-    """The files, with texts as lists in columns that are sets."""
+    """Yield the files, with columns that the schema declares as sets split into lists."""
     for file in files:
         names = set(sets.get("context" if file.role == "event" else file.role, ())) - set(file.lists)
         texts = {
@@ -128,7 +128,7 @@ def _split(files: Iterable[_File], sets: Mapping[str, Collection[str]]) -> Itera
             for name in names & _attributes(row).keys()
             if not isinstance(_attributes(row)[name], list)
         }
-        # Read again and not split here: a column of numbers is read as texts only where it is known to have lists.
+        # The file is read again, because a numeric column is read as texts only if it is declared to have lists.
         yield file._replace(rows=file.read(lists=[*file.lists, *texts])) if texts else file
 
 
@@ -137,7 +137,7 @@ def _attributes(row: EventRow | AttributeRow) -> Mapping[str, Any]:
 
 
 def _records(file: _File) -> Iterator[dict[str, Any]]:
-    """The rows as the service takes them."""
+    """Return an iterator over the rows as JSON records of the service."""
     if file.role == "event":
         return _events(file.path, file.rows)
     return (_put(file.role, row.name, row.attributes) for row in file.rows)
@@ -149,7 +149,7 @@ def _put(role: str, name: str, attributes: dict[str, Any]) -> dict[str, Any]:
 
 
 def _events(path: Path, rows: Sequence[EventRow]) -> Iterator[dict[str, Any]]:
-    """Events, each under its id in the file, or one that its content leads to."""
+    """Yield events with their id from the file, or with an id derived from their content."""
     file = blake2b(path.read_bytes(), digest_size=9).hexdigest()
     for (_, event, given), made in zip(rows, row_ids((row.event for row in rows), file), strict=True):
         own: dict[str, Any] = {"user": event.user, "item": event.item, "event_id": given or made}
@@ -159,7 +159,7 @@ def _events(path: Path, rows: Sequence[EventRow]) -> Iterator[dict[str, Any]]:
 
 
 def _sent(destination: Destination, file: _File) -> bool:
-    """Send a file line by line; whether there were rows, and all were taken."""
+    """Send a file in batches and print a summary; return True if it had rows and none was refused."""
     if not file.rows:
         print(f"{file.path}: there are no rows in it; give a file that has some", file=sys.stderr)
         return False
@@ -185,7 +185,7 @@ def _sent(destination: Destination, file: _File) -> bool:
 
 
 def _remedy(file: _File) -> str:
-    """How to import rows that were refused, once they are mended."""
+    """Return the instructions for importing refused rows after they are corrected."""
     if file.role != "event" or all(row.given or row.event.time is not None for row in file.rows):
         return "mend these rows and import the file again; nothing is learned twice"
     return "its events have no time, and would all be learned again; mend these rows, and import them in a file of their own"

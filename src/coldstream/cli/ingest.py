@@ -1,4 +1,4 @@
-"""`coldstream ingest`: events from a broker or an outbox."""
+"""`coldstream ingest`: learn events from a message broker or an outbox table."""
 
 import argparse
 import asyncio
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 def add_to(commands: Any) -> None:
-    """Declare the command."""
+    """Add the command and its options to the parser."""
     parser = commands.add_parser(
         "ingest",
         description="Reads events as JSON from NATS JetStream, Kafka or an outbox; the service learns each once.",
@@ -79,7 +79,7 @@ async def _ingest(source: Source, dead: DeadLetters, args: argparse.Namespace) -
 
 
 def _tell(registry: CollectorRegistry, port: int) -> None:
-    """Let Prometheus ask."""
+    """Serve metrics to Prometheus on a port of the loopback interface."""
     try:
         server, _ = start_http_server(port, "127.0.0.1", registry)
     except (OSError, OverflowError) as error:

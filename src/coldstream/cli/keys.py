@@ -14,7 +14,7 @@ from coldstream.service.http.keys import SCOPES, Keys, checked_key, drawn, hashe
 
 
 def add_to(commands: Any) -> None:
-    """Declare the command."""
+    """Add the command and its options to the parser."""
     parser = commands.add_parser("keys")
     actions = parser.add_subparsers(required=True, metavar="ACTION")
     add = actions.add_parser("add", help="draw a new key and print it, this once; the file keeps only its hash")
@@ -55,7 +55,7 @@ def _remove(args: argparse.Namespace) -> int:
 
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """Nobody else changes the file meanwhile. Its folder is locked, because the file itself is replaced."""
+    """Lock the file of keys exclusively. The lock is on its folder, because the file itself is replaced on each change."""
     try:
         folder = os.open(path.absolute().parent, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:

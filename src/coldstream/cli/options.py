@@ -1,4 +1,4 @@
-"""Options that several commands take."""
+"""Options shared by several commands."""
 
 import argparse
 import os
@@ -13,7 +13,7 @@ from coldstream.events.readers import ROLES
 
 
 def add_stream(parser: argparse.ArgumentParser) -> None:
-    """Where the stream comes from: a name, or files."""
+    """Add the options that select the event stream: a data set by name, or files."""
     names = ", ".join(DATASETS)
     parser.add_argument("dataset", nargs="?", metavar="DATASET", help=f"a data set by its name: {names}")
     own = parser.add_argument_group("your own stream, instead of a data set (CSV, TSV, Parquet or JSON-lines)")
@@ -41,18 +41,18 @@ def add_stream(parser: argparse.ArgumentParser) -> None:
 
 
 def add_dialect(parser: Any) -> None:
-    """How text files are written, where they do not tell."""
+    """Add the options for the column separator and the encoding of text files."""
     parser.add_argument("--separator", metavar="X", help="what separates columns in CSV: one character, or tab (found out)")
     parser.add_argument("--encoding", metavar="NAME", help="of CSV and JSON-lines: cp1252, utf-16, … (utf-8)")
 
 
 def add_jobs(parser: argparse.ArgumentParser) -> None:
-    """How many processes."""
+    """Add the option for the number of processes."""
     parser.add_argument("--jobs", type=whole, default=os.cpu_count() or 1, metavar="N", help="processes (one per core)")
 
 
 def source_of(args: argparse.Namespace) -> Source:
-    """The stream that was asked for."""
+    """Return the event stream that the options select."""
     if (args.dataset is None) == (args.events is None):
         raise InvalidInput("give either the name of a data set or --events FILE")
     if args.dataset is not None:
@@ -76,7 +76,7 @@ def source_of(args: argparse.Namespace) -> Source:
 
 
 def _refuse_own(args: argparse.Namespace) -> None:
-    """A data set by its name brings its own files: what is said of others would be ignored."""
+    """Raise `InvalidInput` for options about own files that are given with a data set, where they would have no effect."""
     for name in ("users", "items", "schema", "column", "ignore", "list", "at_least", "repeats", "separator", "encoding"):
         if getattr(args, name) not in (None, []):
             raise InvalidInput(
@@ -92,7 +92,7 @@ def _pair(option: str, given: str) -> tuple[str, str]:
 
 
 def role_of(given: str) -> tuple[str, str]:
-    """What a column is, and what the files call it."""
+    """Parse a `--column` value ROLE=NAME into the role and the column's name in the files."""
     role, name = _pair("--column", given)
     if role not in ROLES:
         raise InvalidInput(f"--column must be {', '.join(f'{known}=NAME' for known in ROLES)}, got {given!r}")

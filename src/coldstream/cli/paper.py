@@ -1,4 +1,4 @@
-"""`coldstream paper`: the paper's whole experiment."""
+"""`coldstream paper`: reproduce the paper's whole experiment."""
 
 import argparse
 from pathlib import Path
@@ -21,7 +21,7 @@ from coldstream.support.files import check_writable, write_text
 
 
 def add_to(commands: Any) -> None:
-    """Declare the command."""
+    """Add the command and its options to the parser."""
     parser = commands.add_parser(
         "paper",
         description="Runs Kitazawa (2016): static MF, iMF, static FM and iFM on ML-100k and on clicks.",

@@ -1,13 +1,13 @@
-"""Rows of a file that were refused, told by what is wrong with them: one bad column is one thing to say."""
+"""A summary of refused rows, grouped by the kind of error, so that one bad column gives one message."""
 
 import re
 from typing import NamedTuple
 
 MOST_TOLD = 20
-"""Things that are told of one file."""
+"""Maximal number of distinct errors reported per file."""
 
 _GIVEN = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\[.*?\]|\d[\d.,]*""")
-"""What is a row's own in a message: values and numbers."""
+"""Matches the parts of a message that are specific to a row: values and numbers."""
 _NO_LIST = re.compile(r"(?P<field>[^\s:]+) must be a list of strings, got ['\"].*; write .*\Z", re.DOTALL)
 
 
@@ -18,20 +18,20 @@ class _Kind(NamedTuple):
 
 
 class Refusals:
-    """What was wrong, each with its first row as an editor counts it and how many rows it is."""
+    """Distinct errors, each with the first row it occurred in (numbered as in an editor) and the number of rows."""
 
     def __init__(self) -> None:
         self._kinds: dict[str, _Kind] = {}
 
     def note(self, row: int, detail: str) -> None:
-        """A row was refused."""
-        detail = detail.removeprefix("$.")  # where it stands in JSON, which the file is not
+        """Record that a row was refused."""
+        detail = detail.removeprefix("$.")  # the root of a JSON path, which has no meaning for a row of a file
         like = _GIVEN.sub("…", detail)
         known = self._kinds.get(like)
         self._kinds[like] = known._replace(rows=known.rows + 1) if known else _Kind(row, _as_option(detail), 1)
 
     def told(self, file: object) -> list[str]:
-        """What to say of a file."""
+        """Return the messages about a file."""
         lines = [f"{file}, {_rows(one)}: {one.detail}" for one in self._kinds.values()]
         more = len(lines) - MOST_TOLD
         return lines if more <= 0 else [*lines[:MOST_TOLD], f"{file}: {more} other things are wrong; mend these first"]
@@ -44,7 +44,7 @@ def _rows(kind: _Kind) -> str:
 
 
 def _as_option(detail: str) -> str:
-    """A remedy in the words of the command: in a file a list is a text that has to be split.
+    """Replace a remedy for JSON lists by the option of the command that splits a column.
 
     >>> _as_option("item 'a': genre must be a list of strings, got 'x|y'; write ['x|y']")
     "item 'a': genre must be a list of strings, got 'x|y'; split the column with --list genre"

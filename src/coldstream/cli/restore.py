@@ -1,4 +1,4 @@
-"""`coldstream restore`: a store that is made from a backup."""
+"""`coldstream restore`: create a store from a backup."""
 
 import argparse
 from pathlib import Path
@@ -9,7 +9,7 @@ from coldstream.storage import backup_file, stores
 
 
 def add_to(commands: Any) -> None:
-    """Declare the command."""
+    """Add the command and its options to the parser."""
     parser = commands.add_parser(
         "restore",
         description="Makes a store where there is none, in SQLite or in PostgreSQL, whatever the backup was made of. "

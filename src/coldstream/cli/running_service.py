@@ -1,4 +1,4 @@
-"""A running service, as commands talk to it: they wait while it is away, and say so."""
+"""Access of commands to a running service. Commands wait while the service is unavailable, and report it."""
 
 import math
 import os
@@ -15,24 +15,24 @@ from coldstream.errors import Unavailable
 from coldstream.service.messages.core import LinesTaken
 
 KEY = "COLDSTREAM_KEY"
-"""The environment variable with the key: other users of a machine can read the flags of a process."""
+"""The environment variable with the API key. Options would be visible to other users of the machine."""
 
 PATIENCE = 120.0
-"""Seconds that a service may be away: it restarts, or another takes over."""
+"""Seconds to wait for a service that has answered before: it may restart, or another process may take over."""
 AT_FIRST = 10.0
-"""Seconds until one that never answered is given up: it is not there, or its address is another."""
+"""Seconds to wait for a service that has never answered: it may not be running, or its address may be wrong."""
 TIMEOUT = httpx.Timeout(300.0, connect=10.0)
-"""Seconds that an answer may take: thousands of lines are learned in one call."""
+"""Seconds to wait for an answer, because thousands of lines are learned in one call; and for a connection."""
 PAUSE = 0.5
 """Seconds between two attempts."""
 
 
 class RunningService:
-    """Sends records to a service, in bulk."""
+    """A running service that receives records in bulk."""
 
     def __init__(self, url: str) -> None:
         self._patience = _Patience(url)
-        # Time ends the attempts, not their number.
+        # The number of attempts is not limited: `_Patience` limits their time.
         retries = Retries(most=sys.maxsize, first=PAUSE, longest=PAUSE, patience=math.inf)
         self._client = Client(
             url, key=os.environ.get(KEY), timeout=TIMEOUT, retries=retries, on_retry=self._patience.wait_on
@@ -43,7 +43,7 @@ class RunningService:
         self._client.close()
 
     def sets(self) -> dict[str, list[str]]:
-        """Name the fields whose values are lists, by side; none where the key may not read the schema."""
+        """Return the names of the fields with list values, by side; empty if the key may not read the schema."""
         try:
             schema = self._client.schema(values=0)
         except ServiceError:
@@ -53,7 +53,7 @@ class RunningService:
         return {side: [name for name, own in fields.items() if own["kind"] == "set"] for side, fields in sides.items()}
 
     def take(self, role: str, records: Sequence[Mapping[str, Any]]) -> LinesTaken:
-        """Send events, items or users, each of which is taken or refused by itself."""
+        """Send events, items or users, each of which is accepted or refused on its own."""
         client = self._client
         send: dict[str, Callable[[Sequence[Mapping[str, Any]]], LinesTaken]] = {
             "event": client.import_events,
@@ -67,14 +67,14 @@ class RunningService:
 
 
 class _Patience:
-    """Decides how long a service is waited for, and tells the user once per outage."""
+    """The time limit for an unavailable service. It reports each outage to the user once."""
 
     def __init__(self, url: str) -> None:
         self._url, self._began = url, 0.0
         self.has_answered = False
 
     def wait_on(self, retry: Retry) -> None:
-        """Go on waiting, or raise that the service has been away for too long."""
+        """Return to let the client wait, or raise `Unavailable` if the service has been unavailable for too long."""
         cause, status = retry.error.__cause__, retry.error.status
         self.has_answered |= status is not None
         patience = PATIENCE if self.has_answered else AT_FIRST

@@ -1,4 +1,4 @@
-"""What commands show: tables, and bars of progress while people wait."""
+"""Terminal output of commands: tables and progress bars."""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -25,30 +25,30 @@ from coldstream.evaluation.tables import Table
 from coldstream.evaluation.workload import Workload
 
 WINDOW = 60.0
-"""Seconds that the speed is measured over."""
+"""Seconds over which the speed is measured."""
 
 
 class TimeLeft:
-    """An estimate of the seconds left. The time is passed in."""
+    """An estimate of the remaining seconds. The current time is passed in."""
 
     def __init__(self, total: int) -> None:
         self._total = total
         self._seen: deque[tuple[float, int]] = deque()
 
     def note(self, now: float, done: int) -> None:
-        """So much is done now."""
+        """Record the amount done at a time."""
         self._seen.append((now, done))
-        # One that is older than the window stays, so that a speed is known however seldom something is done.
+        # One entry older than the window is kept, so that a speed is known however rare the updates are.
         while len(self._seen) > 2 and self._seen[1][0] <= now - WINDOW:
             self._seen.popleft()
 
     @property
     def done(self) -> int:
-        """How much is done."""
+        """The amount done so far."""
         return self._seen[-1][1] if self._seen else 0
 
     def seconds(self) -> float | None:
-        """How long the rest takes at the speed of late; None while nothing tells."""
+        """Return the remaining seconds at the recent speed; None while the speed is unknown."""
         if not self._seen:
             return None
         (since, before), (now, done) = self._seen[0], self._seen[-1]
@@ -67,20 +67,20 @@ def _worded(seconds: float) -> str:
     return f"about {seconds / 3600:.1f} h left"
 
 
-# A narrow terminal wraps a long line; a table that was made to fit would leave numbers out.
+# A fixed width lets a narrow terminal wrap long lines; a table fitted to the terminal would leave numbers out.
 OUT = Console(width=200, highlight=False)
 ERR = Console(stderr=True, highlight=False)
 
 
 class Advance(Protocol):
-    """Hears how many events each of several jobs has done."""
+    """A callback that receives the progress of each of several jobs."""
 
     def __call__(self, number: int, done: int, /) -> None:
-        """So many events of the job of this number are done."""
+        """Record that the job with this number has processed `done` events."""
 
 
 def say_notes(workload: Workload, revealing: Sequence[Revealing]) -> None:
-    """Say, before anybody waits, what should be known of how a stream was read."""
+    """Print notes and warnings about how a stream was read, before the trials begin."""
     for note in workload.notes:
         ERR.print(f"note: {note}", markup=False, soft_wrap=True)
     for one in revealing:
@@ -88,7 +88,7 @@ def say_notes(workload: Workload, revealing: Sequence[Revealing]) -> None:
 
 
 def show(table: Table, title: str = "") -> None:
-    """Print a table; the best of every column in bold."""
+    """Print a table, with the best value of every column in bold."""
     if title:
         OUT.print(Text(title, "bold"), soft_wrap=True)
     shown = RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0))
@@ -105,12 +105,12 @@ def _marked(text: str, best: bool) -> str:
 
 
 SECONDS_BETWEEN_LINES = 60.0
-"""Where there is no terminal, how often a line says how far things are."""
+"""Seconds between progress lines where the output is no terminal."""
 
 
 @contextmanager
 def trials_bar(label: str, events: int, console: Console = ERR, clock: Callable[[], float] = monotonic) -> Iterator[Advance]:
-    """How far several jobs are, and the time left: a bar on a terminal, elsewhere a line every minute."""
+    """Show the progress of several jobs and the time left: a bar on a terminal, elsewhere a line every minute."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -139,20 +139,20 @@ def trials_bar(label: str, events: int, console: Console = ERR, clock: Callable[
 
 @contextmanager
 def download_bar() -> Iterator["Download"]:
-    """A bar per file that is being downloaded."""
+    """Show a progress bar for each file that is downloaded."""
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(*columns, console=ERR, disable=not ERR.is_terminal) as bar:
         yield Download(bar)
 
 
 class Download:
-    """Told of a download as it goes."""
+    """A callback that shows the progress of downloads."""
 
     def __init__(self, bar: Progress) -> None:
         self._bar, self._tasks = bar, dict[str, TaskID]()
 
     def __call__(self, file: str, done: int, total: int | None) -> None:
-        """So many bytes of a file are here."""
+        """Update the bar of a file with the bytes downloaded so far."""
         if file not in self._tasks:
             self._tasks[file] = self._bar.add_task(file, total=total)
         self._bar.update(self._tasks[file], completed=done, total=total)

@@ -1,4 +1,4 @@
-"""`coldstream serve`: the durable online service."""
+"""`coldstream serve`: run the durable online service."""
 
 import argparse
 import os
@@ -14,7 +14,7 @@ from coldstream.service.settings import Settings, add_flags, given, settled
 
 
 def add_to(commands: Any) -> None:
-    """Declare the command."""
+    """Add the command and its options to the parser."""
     parser = commands.add_parser(
         "serve",
         description="Answers over HTTP, logs every change before it is acknowledged, and learns it at once.",
@@ -33,7 +33,7 @@ def _run(args: argparse.Namespace) -> int:
             )
         serve(settings, hiring=Hiring(here=HIRE_HERE), feed=_feed(settings))
         return 0
-    from coldstream.cluster.ray.session import connected  # what it needs is not always installed
+    from coldstream.cluster.ray.session import connected  # its libraries are optional
 
     with connected(settings.address, settings.learners) as ray:
         from coldstream.cluster.ray.learners import RayLearners
@@ -43,11 +43,11 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _feed(settings: Settings) -> Feed | None:
-    """The broker or outbox that the settings name."""
+    """Return the feed from the broker or outbox that the settings name, or None."""
     if settings.ingest is None:
         return None
     try:
-        from coldstream.ingest.feed import SourceFeed  # what it needs is not always installed
+        from coldstream.ingest.feed import SourceFeed  # its libraries are optional
         from coldstream.ingest.ingestion import DeadLetters
     except ModuleNotFoundError as error:
         message = f"{error.name} is not installed; ingest needs it"
@@ -59,6 +59,6 @@ def _feed(settings: Settings) -> Feed | None:
                 "ingest_dead is missing; with ingest and a store, give a file for what cannot be learned, --ingest-dead FILE"
             )
         dead = settings.data / "dead-letters.jsonl"
-    if dead == settings.ingest_dead or dead.parent.is_dir():  # the store makes the folder of a new log
+    if dead == settings.ingest_dead or dead.parent.is_dir():  # the store creates the data folder of a new log later
         DeadLetters(dead).check()
     return SourceFeed(settings.ingest, dead, settings.ingest_batch)

@@ -1,4 +1,4 @@
-"""`coldstream tune`: hyperparameters for a stream, from its first 30 %."""
+"""`coldstream tune`: search hyperparameters on the first 30 % of a stream."""
 
 import argparse
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ from coldstream.support.files import check_writable, write_text
 
 
 def add_to(commands: Any) -> None:
-    """Declare the command."""
+    """Add the command and its options to the parser."""
     parser = commands.add_parser(
         "tune",
         description=(

@@ -15,13 +15,13 @@ from coldstream.runtime.verification import Held, Verdict, verified
 from coldstream.storage import stores
 
 DIFFERENT = 1
-"""The exit status where something is not as it should be."""
+"""Exit status if the log is damaged, or a snapshot or replica differs from the replayed log."""
 TIMEOUT = 600.0
-"""Seconds that a replica may take to digest what it has learned."""
+"""Seconds to wait until a replica has computed its fingerprint."""
 
 
 def add_to(commands: Any) -> None:
-    """Declare the command."""
+    """Add the command and its options to the parser."""
     parser = commands.add_parser(
         "verify",
         description="Changes nothing, and may run beside the service. Exits with 1 where anything differs.",
@@ -51,7 +51,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _held_by(url: str) -> Held:
-    """Ask a running replica for its position and its fingerprint."""
+    """Ask a running replica for its log position and its fingerprint."""
     try:
         with Client(url, key=os.environ.get(KEY), timeout=TIMEOUT, retries=Retries(most=3)) as client:
             answer = client.fingerprint()

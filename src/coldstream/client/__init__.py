@@ -1,4 +1,4 @@
-"""Clients of the service, for programs that wait and for those on an event loop; they load neither kernels nor NumPy."""
+"""Clients of the service, blocking and for asyncio. They import neither the numeric kernels nor NumPy."""
 
 from coldstream.client.answers import Found, Page, Recommendation, Recommendations
 from coldstream.client.async_client import AsyncClient

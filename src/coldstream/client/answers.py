@@ -1,4 +1,4 @@
-"""Answers that are lists: they iterate as their items, and know how to ask for the next page."""
+"""Answers that are pages of a list: sequences that can lead to the next page."""
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
@@ -11,12 +11,12 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class Page(Sequence[Item], Generic[Item]):
-    """A sequence of `items`, and how to get the page behind it."""
+    """A page of a list: a sequence of `items`, and the way to the next page."""
 
     items: Sequence[Item]
-    """The items of this page, in the order of the service."""
+    """The items of this page, in the order that the service returned."""
     more: Callable[[], Generator[Any, Any, Any]] | None = field(default=None, repr=False, compare=False, kw_only=True)
-    """The calls that lead to the next page; None at the end."""
+    """Starts the calls that fetch the next page; None on the last page."""
 
     @overload
     def __getitem__(self, place: int) -> Item: ...
@@ -30,18 +30,18 @@ class Page(Sequence[Item], Generic[Item]):
 
 
 class Recommendation(r.Recommended, frozen=True):
-    """A recommended item, its score, and its position."""
+    """A recommended item with its score and position."""
 
     position: int = 0
-    """Its place in the list that the customer sees; 1 is the first, and later pages count on."""
+    """The position in the list that the customer sees, from 1. Later pages continue the numbering."""
 
 
 @dataclass(frozen=True)
 class Recommendations(Page[Recommendation]):
-    """Recommended items, best first."""
+    """A page of recommended items, best first."""
 
     recommendation_id: str | None = None
-    """The id that events name, where `remember` was true or a next page was asked for."""
+    """The id for events that refer to this list, if `remember` was true or a next page was requested."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,8 @@ class Found(Page[Item]):
     """A page of a search."""
 
     total: int | None = None
-    """How many there are on all pages, where the service can tell from one page."""
+    """The number of results on all pages, if the service can tell it from one page."""
     next: int | None = None
-    """The argument `after` of the next page, for a program that cannot keep this object; None at the end."""
+    """The argument `after` of the next page, for a program that cannot keep this object; None on the last page."""
     cursor: str | None = None
-    """The argument `cursor` of the next page of users, which stays right while users come and go."""
+    """The argument `cursor` of the next page of users, which stays right while users are added and removed."""

@@ -1,4 +1,4 @@
-"""Events that are sent behind a caller's back, in batches."""
+"""A background thread that sends events in batches."""
 
 from collections.abc import Callable
 from types import TracebackType
@@ -15,17 +15,17 @@ from coldstream.service.messages.core import MOST_RECORDS, NewEvent
 
 
 class BackgroundEvents:
-    """A thread that sends events as they come, over a `client`; `add` returns at once.
+    """A queue of events that a background thread sends with a `client`; `add` returns at once.
 
-    What has come meanwhile goes in one call, of `batch` events at most. While the service is away, events wait, `waiting` of
-    them at most; beyond that `add` raises `ServiceUnavailable`. They have ids, so none is learned twice. An event that the
-    service refuses is handed to `on_refused` with the error, and the others of its batch are sent without it.
+    Queued events are sent together, up to `batch` per call. While the service is unavailable they stay queued. With
+    `waiting` events in the queue, `add` raises `ServiceUnavailable`. Events have ids, so none is learned twice. An event
+    that the service refuses is passed to `on_refused` with the error, and the others of its batch are sent without it.
 
-    What still waits when the program ends is sent then, for ten seconds at most, whether this was closed or not. A warning
-    says how many events are given up, by the logger `coldstream.client.event_queue`. A process that is forked has a queue, a
-    thread and connections of its own, and sends nothing of its parent's.
+    When the program ends, queued events are sent for at most ten seconds, even if this object was not closed. The logger
+    `coldstream.client.event_queue` warns how many events are lost. A forked process has a queue, a thread and connections of
+    its own, and sends no events of its parent.
 
-    What waits is in memory: whoever must not lose events in a crash writes them to an outbox or a broker first.
+    The queue is in memory: a program that must not lose events in a crash writes them to an outbox or a broker first.
     """
 
     def __init__(
@@ -37,32 +37,32 @@ class BackgroundEvents:
         on_refused: Callable[[NewEvent, ServiceError], None] | None = None,
     ) -> None:
         self._queue = EventQueue(client, min(batch, MOST_RECORDS), waiting, on_refused)
-        self._ended = finalize(self, self._queue.end)  # the thread keeps the queue, until all of it is sent
+        self._ended = finalize(self, self._queue.end)  # the thread holds a reference to the queue until all of it is sent
         self._ended.atexit = False
 
     @property
     def learned(self) -> int:
-        """Events that the service has learned."""
+        """The number of events that the service has learned."""
         return self._queue.learned
 
     @property
     def refused(self) -> int:
-        """Events that it did not take."""
+        """The number of events that the service refused."""
         return self._queue.refused
 
     def add(self, user: str, item: str, **more: Any) -> None:
-        """Have an event of a `user` and an `item` sent; `more` is what an event has."""
+        """Queue an event of a `user` and an `item`; `more` are the other fields of `NewEvent`."""
         event = NewEvent(user, item, **more)
         if event.event_id is None:
             event = msgspec.structs.replace(event, event_id=uuid4().hex)
         self._queue.put(event)
 
     def flush(self, timeout: float | None = None) -> bool:
-        """Wait until all is sent that was added, `timeout` seconds at most; whether it was."""
+        """Wait until all added events are sent, `timeout` seconds at most; return False if some are not."""
         return self._queue.wait(timeout)
 
     def close(self, timeout: float = 30.0) -> bool:
-        """Send what waits, `timeout` seconds at most; whether all was sent. A warning says how many events were not."""
+        """Send the queued events, for `timeout` seconds at most; return False, and log a warning, if some are lost."""
         return self._queue.close(timeout)
 
     def __enter__(self) -> Self:

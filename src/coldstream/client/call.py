@@ -1,4 +1,4 @@
-"""One request to the service as a value, and the reply to it: neither knows of a connection."""
+"""One request to the service as a value, and its response, both independent of a connection."""
 
 from collections.abc import Callable, Generator, Mapping
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
@@ -15,7 +15,7 @@ JSON, LINES = "application/json", "application/x-ndjson"
 
 
 class Reply(NamedTuple):
-    """The response of the service to one sending of a call."""
+    """The service's response to one attempt of a call."""
 
     status: int
     body: bytes
@@ -27,7 +27,7 @@ class Call(msgspec.Struct, Generic[Answer], frozen=True, kw_only=True):
 
     method: str
     path: str
-    """As in the table of routes, with {id} for an id."""
+    """The path as in the table of routes, with `{id}` as a placeholder."""
     gives: type[Answer]
     body: bytes | None = None
     kind: str = JSON
@@ -36,31 +36,31 @@ class Call(msgspec.Struct, Generic[Answer], frozen=True, kw_only=True):
     id: str | None = None
     """The id in the path."""
     after: int | None = None
-    """A line of the log that the answer has to know."""
+    """The log position up to which the service must have applied the log before it answers."""
     again: bool = True
-    """Whether it may be sent again when it is not known whether the service did it."""
+    """True if the call may be sent again although the service may already have executed it."""
     writes: bool = False
-    """Whether it adds to the log; its answer then has a position."""
+    """True if the call appends to the log; its answer then has a position."""
     reads: bool = False
-    """Whether its answer depends on the log, and so may have to know what this client wrote."""
+    """True if the answer depends on the log, so that `read_your_writes` applies."""
     source: str | None = None
-    """The kind of broker whose messages the body has, where their ids name the events."""
+    """The kind of broker whose messages the body contains, if the ids of the messages serve as event ids."""
 
     @property
     def url(self) -> str:
-        """The path with the id in it."""
+        """The path, with the id inserted."""
         return self.path if self.id is None else self.path.replace("{id}", _segment(self.id))
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers of this call alone."""
+        """The headers specific to this call."""
         kind = {} if self.body is None else {"content-type": self.kind}
         source = {} if self.source is None else {SOURCE_HEADER: self.source}
         after = {} if self.after is None else {"coldstream-after": str(self.after)}
         return kind | source | after
 
     def answer(self, reply: Reply) -> Answer:
-        """Decode a reply; raise `ServiceError` if it is a refusal, or not of this service."""
+        """Decode a response; raise `ServiceError` if it is a refusal, or not a response of this service."""
         if (part := self.part(reply)) is not None:
             return part  # type: ignore[return-value]
         if reply.status != 200:
@@ -74,12 +74,12 @@ class Call(msgspec.Struct, Generic[Answer], frozen=True, kw_only=True):
             raise ServiceError(reply.status, detail) from error
 
     def part(self, reply: Reply) -> LinesTaken | None:
-        """Return what became of the first lines, where the answer ended early for a reason that passes."""
+        """Return the result for the first lines if the service stopped reading for a transient reason, otherwise None."""
         if self.kind != LINES or reply.status not in (408, 503):
             return None
         try:
             early = msgspec.json.decode(reply.body, type=_EndedEarly)
-        except (msgspec.DecodeError, UnicodeDecodeError):  # a proxy's page
+        except (msgspec.DecodeError, UnicodeDecodeError):  # a proxy's error page, not a problem document
             return None
         if early.next_line == 1:
             return None
@@ -87,12 +87,12 @@ class Call(msgspec.Struct, Generic[Answer], frozen=True, kw_only=True):
         return LinesTaken(early.next_line - 1, *counts, early.refusals, early.position or 0)
 
     def unavailable(self, reply: Reply) -> ServiceUnavailable:
-        """The error for a status that calls for another attempt."""
+        """Return the error for a status after which the call may be sent again."""
         return ServiceUnavailable(f"{self.method} {self.path}: {reply.status}: {_problem(reply)[0]}", reply.status)
 
 
 class _EndedEarly(msgspec.Struct, frozen=True):
-    """What a problem document says of the lines before the one that was not taken any more."""
+    """The fields of a problem document about the lines before the first one that was not read."""
 
     next_line: int
     taken: int
@@ -103,33 +103,33 @@ class _EndedEarly(msgspec.Struct, frozen=True):
 
 
 Steps: TypeAlias = Generator[Call[Any] | float, Any, Answer]
-"""What a client has to do for one of its methods: send each call that is yielded, and sleep for each number of seconds."""
+"""The steps of a client's method, as a generator: the client sends each yielded call, and sleeps for each yielded number."""
 
 
 class Retry(NamedTuple):
-    """An attempt that failed, and the wait before the next one."""
+    """A failed attempt, and the wait before the next attempt."""
 
     attempt: int
-    """Its number, from 1."""
+    """The number of the failed attempt, from 1."""
     error: ServiceUnavailable
-    """Why it failed."""
+    """The error of the failed attempt."""
     seconds: float
-    """How long the client will wait."""
+    """The seconds that the client will wait."""
 
 
 OnRetry: TypeAlias = Callable[[Retry], None]
 
 
 def _segment(name: str) -> str:
-    """An id as one segment of a path."""
-    # HTTP libraries take segments of dots for folders, and leave them out.
+    """Return an id encoded as one segment of a path."""
+    # HTTP libraries resolve the segments `.` and `..` as folders, and drop them.
     return name.replace(".", "%2E") if name in (".", "..") else quote(name, safe="")
 
 
 def _problem(reply: Reply) -> tuple[str, str | None]:
-    """The detail and the field of a problem document, or the beginning of another page."""
+    """Return the detail and the field of a problem document, or the beginning of any other response."""
     try:
         problem = msgspec.json.decode(reply.body)
         return str(problem["detail"]), problem.get("field")
-    except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError):  # a proxy's page
+    except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError):  # a proxy's error page
         return reply.body[:200].decode(errors="replace"), None

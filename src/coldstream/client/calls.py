@@ -1,4 +1,4 @@
-"""Every call of the service as a method, written once for both clients."""
+"""Every call of the service as a method, shared by `Client` and `AsyncClient`."""
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import wraps
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from coldstream.client.client import Client
 
 MOST_LINES = 5000
-"""Lines of JSON in one request: few enough for one time-out, many enough that the way there does not count."""
+"""Maximal number of JSON lines per request: few enough for one time-out, many enough to make the round trip negligible."""
 
 Http = TypeVar("Http", httpx.Client, httpx.AsyncClient)
 AnswerOf = TypeVar("AnswerOf", covariant=True)
@@ -38,7 +38,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Method(Protocol[Given, AnswerOf]):
-    """A method that answers at once in `Client`, and when awaited in `AsyncClient`."""
+    """A method that returns its answer in `Client`, and a coroutine in `AsyncClient`."""
 
     @overload
     def __get__(self, client: "Client", owner: Any = None) -> Callable[Given, AnswerOf]: ...
@@ -49,20 +49,20 @@ class Method(Protocol[Given, AnswerOf]):
 
 
 def method(steps: Callable[Concatenate[Any, Given], Steps[Answer]]) -> Method[Given, Answer]:
-    """Make a method of both clients out of the steps that it takes."""
+    """Convert a generator of steps into a method of both clients."""
 
     @wraps(steps)
     def call(client: Any, /, *given: Given.args, **named: Given.kwargs) -> Any:
         return client._run(steps(client, *given, **named))
 
-    # `help()` should name the answer, and not the steps that lead to it.
+    # `help()` should show the type of the answer, and not that of the steps.
     answer = steps.__annotations__["return"].__args__[-1]
     call.__signature__ = signature(steps).replace(return_annotation=answer)  # type: ignore[attr-defined]
     return cast("Method[Given, Answer]", call)
 
 
 class Calls(Generic[Http]):
-    """What both clients can ask of the service. A subclass does the steps: it sends and it sleeps."""
+    """The calls of the service, as methods of both clients. A subclass sends the requests and sleeps."""
 
     def __init__(
         self, connected: Callable[[], Http], retries: Retries | None, read_your_writes: bool, on_retry: OnRetry | None
@@ -72,10 +72,10 @@ class Calls(Generic[Http]):
         self._retries = Retries() if retries is None else retries
         self._reads_own, self._on_retry = read_your_writes, on_retry
         self.position = 0
-        """The last line of the log that this client wrote."""
+        """The log position of this client's last write."""
         after_fork(self._begin)
 
-    # What is recommended
+    # Recommendations
 
     @method
     def recommend(
@@ -100,10 +100,11 @@ class Calls(Generic[Http]):
     ) -> Steps[Recommendations]:
         """Recommend the best `n` items for a `user` in a `context` at a `time`.
 
-        `attributes` describe the user for this call only, `history` lists what a visitor without a user has chosen.
-        `exclude_seen`, `allow`, `deny` and `where` filter items; `rules` boost, cap, pin and diversify them. With `explain`
-        every item says why, with `describe` it has its attributes. With `remember` the answer has a `recommendation_id`,
-        which `next_page` and events need; `next_of` is such an id. The answer knows the log up to the position `after`.
+        `attributes` describe the user for this call only, and `history` lists the items chosen by a visitor without a user
+        id. `exclude_seen`, `allow`, `deny` and `where` filter items; `rules` boost, cap, pin and diversify them. With
+        `explain` every item has an explanation of its score, with `describe` its attributes. With `remember` the answer has
+        a `recommendation_id`, which `next_page` and events need; `next_of` is the id of a list whose next page is wanted.
+        The service answers once it has applied the log up to the position `after`.
         """
         request = r.RecommendRequest(
             user=user,
@@ -179,7 +180,7 @@ class Calls(Generic[Http]):
         describe: bool = False,
         after: int | None = None,
     ) -> Steps[Page[r.ScoredItem]]:
-        """List the `n` items chosen most often of late; a choice counts half after `half_life` events.
+        """List the `n` items chosen most often recently; the weight of a choice halves after `half_life` events.
 
         `where`, `time`, `describe` and `after` are as in `recommend`.
         """
@@ -196,7 +197,7 @@ class Calls(Generic[Http]):
         describe: bool = False,
         after: int | None = None,
     ) -> Steps[Page[r.ScoredItem]]:
-        """List the `n` items that were added last; `where`, `time`, `describe` and `after` as in `recommend`."""
+        """List the `n` items added last; `where`, `time`, `describe` and `after` as in `recommend`."""
         return self._list(_get("/new", r.ItemList, r.ListQuery(n, _as_json(where), time, describe), after=after))
 
     def _list(self, call: Call[r.ItemList]) -> Steps[Page[r.ScoredItem]]:
@@ -206,10 +207,11 @@ class Calls(Generic[Http]):
 
     @method
     def learn(self, events: m.NewEvent | Iterable[m.NewEvent], *, source: str | None = None) -> Steps[m.Learned]:
-        """Learn `events`; each is durable and learned, once, when this returns.
+        """Learn `events`; all are durable and learned, each once, when this returns.
 
-        They are sent a thousand at a time, and of each thousand the service takes all or none. A reader of a broker gives
-        its kind as `source`: `nats`, `kafka` or `outbox`. Event ids may begin with that name and a colon only then.
+        They are sent in batches of a thousand, each of which the service accepts or refuses as a whole. A reader of a broker
+        gives the kind of its `source`: `nats`, `kafka` or `outbox`. Only then may event ids begin with that name and a
+        colon.
         """
         learned = duplicates = 0
         given = [events] if isinstance(events, m.NewEvent) else events
@@ -221,33 +223,42 @@ class Calls(Generic[Http]):
 
     @method
     def import_events(self, events: Iterable[m.NewEvent | Mapping[str, Any]]) -> Steps[m.LinesTaken]:
-        """Learn `events` in bulk as JSON-lines: one that is refused keeps no other out, and the answer lists it."""
+        """Learn `events` in bulk as JSON-lines.
+
+        Each is accepted or refused on its own, and the answer lists the refused ones.
+        """
         return self._import("/events", map(_named, events))
 
     @method
     def put_items(self, items: Mapping[str, Attributes] | Iterable[m.NewItem]) -> Steps[m.Written]:
         """Add `items` or replace their attributes, given as messages or as attributes by id.
 
-        They are sent a thousand at a time, and of each thousand the service takes all or none.
+        They are sent in batches of a thousand, each of which the service accepts or refuses as a whole.
         """
         return self._put("/items", m.Items, _records(m.NewItem, items))
 
     @method
     def import_items(self, items: Iterable[m.NewItem | Mapping[str, Any]]) -> Steps[m.LinesTaken]:
-        """Put `items` in bulk as JSON-lines: one that is refused keeps no other out, and the answer lists it."""
+        """Put `items` in bulk as JSON-lines.
+
+        Each is accepted or refused on its own, and the answer lists the refused ones.
+        """
         return self._import("/items", items)
 
     @method
     def put_users(self, users: Mapping[str, Attributes] | Iterable[m.NewUser]) -> Steps[m.Written]:
         """Add `users` or replace their attributes, given as messages or as attributes by id.
 
-        They are sent a thousand at a time, and of each thousand the service takes all or none.
+        They are sent in batches of a thousand, each of which the service accepts or refuses as a whole.
         """
         return self._put("/users", m.Users, _records(m.NewUser, users))
 
     @method
     def import_users(self, users: Iterable[m.NewUser | Mapping[str, Any]]) -> Steps[m.LinesTaken]:
-        """Put `users` in bulk as JSON-lines: one that is refused keeps no other out, and the answer lists it."""
+        """Put `users` in bulk as JSON-lines.
+
+        Each is accepted or refused on its own, and the answer lists the refused ones.
+        """
         return self._import("/users", users)
 
     @method
@@ -260,7 +271,7 @@ class Calls(Generic[Http]):
         available_until: m.Time | None = None,
         hidden: bool = False,
     ) -> Steps[m.Written]:
-        """Add an `item` or replace its `attributes`, and when it is available.
+        """Add an `item`, or replace its `attributes` and its availability.
 
         It is recommended from `available_from` until `available_until`, and not at all while it is `hidden`.
         """
@@ -275,35 +286,35 @@ class Calls(Generic[Http]):
 
     @method
     def item(self, item: str, *, after: int | None = None) -> Steps[m.DescribedItem]:
-        """Get an `item` as it was put; the answer knows the log up to the position `after`."""
+        """Get an `item` as stored, once the service has applied the log up to the position `after`."""
         return self._send(_get("/items/{id}", m.DescribedItem, id=item, after=after))
 
     @method
     def user(self, user: str, *, after: int | None = None) -> Steps[m.Described]:
-        """Get a `user` as they were put; the answer knows the log up to the position `after`."""
+        """Get a `user` as stored, once the service has applied the log up to the position `after`."""
         return self._send(_get("/users/{id}", m.Described, id=user, after=after))
 
     @method
     def remove_item(self, item: str, *, missing_ok: bool = False) -> Steps[m.Written]:
         """Remove an `item` from the catalogue.
 
-        With `missing_ok` an unknown item is no error; the call is then sent again when its answer is lost.
+        With `missing_ok` an unknown item is no error, and the call is retried when its answer is lost.
         """
         call = Call(method="DELETE", path="/items/{id}", gives=m.Written, id=item, again=missing_ok, writes=True)
         return self._remove(call, m.Written(0, self.position) if missing_ok else None)
 
     @method
     def forget_user(self, user: str, *, missing_ok: bool = False) -> Steps[m.Forgotten]:
-        """Erase a `user` and what was learned of them, for good.
+        """Erase a `user` and everything learned from them, irreversibly.
 
-        With `missing_ok` an unknown user is no error; the call is then sent again when its answer is lost.
+        With `missing_ok` an unknown user is no error, and the call is retried when its answer is lost.
         """
         call = Call(method="DELETE", path="/users/{id}", gives=m.Forgotten, id=user, again=missing_ok, writes=True)
         return self._remove(call, m.Forgotten(self.position, 0.0) if missing_ok else None)
 
     @method
     def merge_user(self, user: str, session: str) -> Steps[m.Written]:
-        """Merge the events of a `session` into the `user` who has logged in from it, and forget the session."""
+        """Merge the events of a `session` into the `user` who logged in from it, and forget the session."""
         body = _checked(m.MergedSession, m.MergedSession(session))
         path = "/users/{id}/merge"
         return self._send(Call(method="POST", path=path, gives=m.Written, body=body, id=user, again=False, writes=True))
@@ -332,7 +343,7 @@ class Calls(Generic[Http]):
         refusals: list[m.RefusedLine] = []
         for piece in _pieces(records, MOST_LINES):
             rest = [_encode(record) for record in piece]
-            while rest:  # an answer that ends early says how many lines it is about
+            while rest:  # an answer that ended early tells how many lines it covers
                 one = yield from self._send(_post(path, m.LinesTaken, b"\n".join(rest), kind=LINES, writes=True))
                 refusals += [msgspec.structs.replace(refusal, line=lines + refusal.line) for refusal in one.refusals]
                 lines, taken = lines + one.lines, taken + one.taken
@@ -348,20 +359,21 @@ class Calls(Generic[Http]):
                 raise
             return missing
 
-    # Looking closer
+    # Inspection of the model
 
     @method
     def find_items(self, search: str = "", *, limit: int = 20, after: int = 0) -> Steps[Found[s.ListedItem]]:
-        """Find items whose id or attributes contain `search`, `limit` on a page; `after` is the `next` of another page."""
+        """Find items whose id or attributes contain `search`, `limit` per page; `after` is the `next` of the page before."""
         return self._find("/items", s.FoundItems, s.Search(search, limit, after))
 
     @method
     def find_users(
         self, search: str = "", *, limit: int = 20, after: int = 0, cursor: str | None = None
     ) -> Steps[Found[str]]:
-        """Find ids of users that contain `search`, `limit` on a page.
+        """Find user ids that contain `search`, `limit` per page.
 
-        `cursor` is that of another page, or `after` its `next`, which passes over users where others have gone meanwhile.
+        `cursor` comes from the page before. Its `next` as `after` works too, but skips users if others were removed
+        meanwhile.
         """
         return self._find("/users", s.FoundUsers, s.UserSearch(search, limit, after, cursor))
 
@@ -369,9 +381,9 @@ class Calls(Generic[Http]):
     def find_features(
         self, search: str = "", *, limit: int = 20, after: int = 0, field: str | None = None
     ) -> Steps[Found[str]]:
-        """Find names of features that contain `search`, of all fields or one `field`, `limit` on a page.
+        """Find names of features that contain `search`, of all fields or one `field`, `limit` per page.
 
-        `after` is the `next` of another page.
+        `after` is the `next` of the page before.
         """
         return self._find("/features", s.FoundFeatures, s.FeatureSearch(search, limit, after, field))
 
@@ -390,7 +402,10 @@ class Calls(Generic[Http]):
 
     @method
     def changed(self, n: int = 10) -> Steps[s.ChangedFeatures]:
-        """List the `n` features whose parameters have moved farthest of late."""
+        """List the `n` features whose parameters changed most in about the last evaluation window of events.
+
+        The first call starts the comparison, so it finds no change.
+        """
         return self._send(_get("/features/changed", s.ChangedFeatures, s.ChangedQuery(n)))
 
     @method
@@ -407,12 +422,12 @@ class Calls(Generic[Http]):
 
     @method
     def evaluation(self) -> Steps[m.EvaluationResponse]:
-        """Get the live evaluation: how well the service recommends, beside popularity."""
+        """Get the live evaluation: the ranking quality of the service, compared with popularity."""
         return self._send(_get("/evaluation", m.EvaluationResponse))
 
     @method
     def live(self, since: int = -1) -> Steps[live_m.LiveResponse]:
-        """Get the samples that the page of the service draws, behind the one with the number `since`."""
+        """Get the samples that the service's live page plots, after the sample with the number `since`."""
         return self._send(_get("/live", live_m.LiveResponse, live_m.LiveQuery(since), reads=False))
 
     @method
@@ -422,28 +437,28 @@ class Calls(Generic[Http]):
 
     @method
     def fingerprint(self) -> Steps[h.StateFingerprint]:
-        """Get a digest of everything learned: replicas that hold the same bits have the same one."""
+        """Get a digest of the whole learned state; replicas with equal state return equal digests."""
         return self._send(_get("/fingerprint", h.StateFingerprint, reads=False))
 
     @method
     def snapshot(self) -> Steps[m.SnapshotTaken]:
-        """Have the service take a snapshot now."""
+        """Make the service take a snapshot now."""
         return self._send(_post("/snapshot", m.SnapshotTaken, b"{}"))
 
     @method
     def health(self) -> Steps[h.Health]:
-        """Get the state of the process and its store; a service that is still starting answers too."""
+        """Get the state of the process and its store; also works while the service is starting."""
         return self._send(_get("/health", h.Health, reads=False))
 
     @method
     def ready(self) -> Steps[h.Ready]:
-        """Wait, as long as the retries last, until the service answers everything."""
+        """Wait, as long as the retries allow, until the service is ready for all calls."""
         return self._send(_get("/ready", h.Ready, reads=False))
 
     # One call
 
     def _send(self, call: Call[Answer]) -> Steps[Answer]:
-        """Send a call until it is answered, or its retries or their patience are used up."""
+        """Send a call until it is answered, or until its retries or their patience are used up."""
         if call.reads and call.after is None and self._reads_own and self.position:
             call = msgspec.structs.replace(call, after=self.position)
         attempt, waited = 1, 0.0
@@ -472,13 +487,13 @@ class Calls(Generic[Http]):
         return answer
 
     def _begin(self) -> None:
-        """Connect anew: answers to two processes on one connection would be mixed."""
+        """Open new connections in a forked process: responses to two processes on one connection would be mixed up."""
         if not self._http.is_closed:
             self._http = self._connected()
 
 
 def options(url: str, key: str | None, timeout: float | httpx.Timeout, is_real: bool) -> dict[str, Any]:
-    """The arguments of httpx that both clients share."""
+    """Return the arguments of httpx that both clients share; raises `InvalidInput` for an invalid url."""
     try:
         address = httpx.URL(url)
     except httpx.InvalidURL:
@@ -486,7 +501,7 @@ def options(url: str, key: str | None, timeout: float | httpx.Timeout, is_real: 
     if address.scheme not in ("http", "https") or not address.host:
         raise InvalidInput(f"url must be the address of a service, got {shown(url)}; write http://127.0.0.1:8000")
     headers = {} if key is None else {"authorization": f"Bearer {key}"}
-    # Reading the certificates takes longer than all else, and a child that is forked has read them.
+    # Loading certificates is the slowest part of connecting. Done here, forked processes inherit the result.
     verify = httpx.create_ssl_context() if is_real else True
     return {"base_url": address, "headers": headers, "timeout": timeout, "verify": verify}
 
@@ -503,7 +518,7 @@ def _post(path: str, gives: type[Answer], body: bytes, **more: Any) -> Call[Answ
 
 
 def _query(asked: msgspec.Struct) -> dict[str, str]:
-    """The fields of a message as the parameters of a query, which the service would take."""
+    """Return the fields of a message as query parameters; raises `ServiceError` if the service would refuse them."""
     given = msgspec.to_builtins(asked)
     query = {
         name: value if isinstance(value, str) else _encode(value).decode()
@@ -515,7 +530,7 @@ def _query(asked: msgspec.Struct) -> dict[str, str]:
 
 
 def _checked(kind: Any, value: Any) -> bytes:
-    """A body that the service's decoder takes: it is refused here before it is sent."""
+    """Encode a body; raises `ServiceError` before sending if the service's decoder would refuse it."""
     body = _encode(value)
     _check(lambda: msgspec.json.decode(body, type=kind))
     return body
@@ -529,7 +544,7 @@ def _check(decode: Callable[[], Any]) -> None:
 
 
 def _named(event: Any) -> Any:
-    """An event with an id: sent again, it is learned once."""
+    """Return an event with an id, so that sending it again does not learn it twice."""
     if isinstance(event, m.NewEvent):
         return event if event.event_id is not None else msgspec.structs.replace(event, event_id=uuid4().hex)
     return event if event.get("event_id") is not None else {**event, "event_id": uuid4().hex}
@@ -542,7 +557,7 @@ def _records(kind: type[Record], given: Mapping[str, Attributes] | Iterable[Reco
 
 
 def _pieces(records: Iterable[Any], most: int) -> Iterable[list[Any]]:
-    """Records in lists of at most so many."""
+    """Yield records in lists of at most `most`."""
     piece: list[Any] = []
     for record in records:
         piece.append(record)

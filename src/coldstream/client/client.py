@@ -1,4 +1,4 @@
-"""The client for programs that wait for answers."""
+"""The blocking client."""
 
 import time
 from collections.abc import Iterator
@@ -17,14 +17,14 @@ AnyPage = TypeVar("AnyPage", bound=Page[Any])
 
 
 class Client(Calls[httpx.Client]):
-    """A connection to the service, kept between calls; any thread may use it.
+    """A connection pool to the service, for any thread.
 
-    It is made from the `url` of the service and, where the service has keys, a `key`. An answer has `timeout` seconds to
-    come (or what an `httpx.Timeout` says); what goes over (a lost connection, 429, 503) is tried again as `retries` say, and
-    `on_retry` is called before each wait with a `Retry`: what it raises ends the call. Events get an id each before they are
-    first sent, so however often they are, they are learned once. With `read_your_writes` every question carries the position
-    of what this client wrote last: whichever replica answers, it knows that much. A process that is forked has
-    connections of its own. A `transport` is httpx's, for tests, and is shared with forked processes.
+    `url` is the address of the service, and `key` its API key if it has keys. `timeout` is the number of seconds to wait for
+    an answer, or an `httpx.Timeout`. Transient failures (a lost connection, 429, 502, 503, 504) are retried according to
+    `retries`. `on_retry` is called with a `Retry` before each wait; an exception that it raises ends the call. Events get an
+    id before they are first sent, so repeated sending learns them once. With `read_your_writes`, each read carries the log
+    position of this client's last write, and the replica that answers has applied the log at least up to it. A forked
+    process opens connections of its own. `transport` is a transport of httpx, for tests; forked processes share it.
     """
 
     def __init__(
@@ -52,18 +52,18 @@ class Client(Calls[httpx.Client]):
         self._http.close()
 
     def next_page(self, page: AnyPage) -> AnyPage | None:
-        """Get the page behind a `page` that this client got; None at the end."""
+        """Get the page that follows `page`, which this client got; None at the end."""
         return None if page.more is None else self._run(page.more())
 
     def pages(self, first: AnyPage) -> Iterator[AnyPage]:
-        """Iterate over the page `first` and all pages behind it."""
+        """Iterate over the page `first` and all pages that follow it."""
         page: AnyPage | None = first
         while page is not None:
             yield page
             page = self.next_page(page)
 
     def send(self, call: Call[Answer]) -> Answer:
-        """Send a `call` until it is answered, or its retries are used up."""
+        """Send a `call`, with retries, and return its answer."""
         return self._run(self._send(call))
 
     def _run(self, steps: Steps[Answer]) -> Answer:

@@ -1,4 +1,4 @@
-"""Events that wait, and the thread that sends them."""
+"""The queue of background events, and the thread that sends them."""
 
 import logging
 from collections import deque
@@ -14,14 +14,14 @@ from coldstream.service.messages.core import NewEvent
 log = logging.getLogger(__name__)
 
 PAUSE = 0.2
-"""Seconds between two tries, beyond the waits of the client's own retries."""
+"""Seconds between two attempts, in addition to the waits of the client's own retries."""
 
 
 class EventQueue:
-    """Up to `most` events, sent in batches by a thread that begins with the first of them.
+    """A queue of up to `most` events, sent in batches by a thread that starts with the first event.
 
-    It belongs to one process: a child that is forked has an empty queue and a thread of its own, and what waited at the fork
-    is sent by the parent alone. Nothing that is raised on the way ends the thread, but a client that was closed.
+    It belongs to one process: a forked child has an empty queue and a thread of its own, and events queued at the fork are
+    sent by the parent alone. Only a closed client ends the thread; all other exceptions are handled.
     """
 
     def __init__(
@@ -33,16 +33,16 @@ class EventQueue:
         after_fork(self._begin)
 
     def _begin(self) -> None:
-        """Be empty. Locks are new, because at a fork another thread may have held them."""
+        """Reset the queue. Its lock is new, because another thread may have held the old one at a fork."""
         self._news, self._waiting = Condition(), deque[NewEvent]()
         self._thread: Thread | None = None
         self._sending = self._unsent = self.learned = self.refused = 0
         self._trouble: BaseException | None = None
-        """Why the last try came to nothing."""
+        """The error of the last attempt, or None."""
         self._given_up = False
 
     def put(self, event: NewEvent) -> None:
-        """Have an event sent; raises where it would not be."""
+        """Queue an event; raises `ServiceUnavailable` if the queue is full or closed."""
         with self._news:
             if isinstance(self._trouble, ClientClosed):
                 raise ServiceUnavailable(
@@ -58,19 +58,22 @@ class EventQueue:
             self._news.notify_all()
 
     def wait(self, timeout: float | None) -> bool:
-        """Wait until all is sent, or nothing will be; whether it was."""
+        """Wait until all events are sent or given up; return True if all were sent."""
         with self._news:
             self._news.wait_for(lambda: self._given_up or not self._left, timeout)
             return not self._left
 
     def end(self) -> None:
-        """Take no more events, and let the thread end when all are sent."""
+        """Accept no more events, and let the thread end when all are sent."""
         with self._news:
             self._ending = True
             self._news.notify_all()
 
     def close(self, timeout: float) -> bool:
-        """Send what waits, and then nothing more; whether all was sent. What was not is counted in a warning, once."""
+        """Send the queued events within `timeout` seconds, and give up the rest; return True if all were sent.
+
+        A warning with the number of events given up is logged once.
+        """
         until = monotonic() + timeout
         self.end()
         self.wait(timeout)
@@ -94,7 +97,7 @@ class EventQueue:
         thread = Thread(target=self._run, name="coldstream-events", daemon=True)
         try:
             thread.start()
-        except RuntimeError as error:  # the interpreter begins no threads any more
+        except RuntimeError as error:  # the interpreter is shutting down and starts no threads
             raise ServiceUnavailable(f"this was not sent: {error}; add events before the program ends") from error
         at_end(self.close)
         return thread
@@ -125,7 +128,7 @@ class EventQueue:
                 self._send(events[:half])
                 self._send(events[half:])
                 return
-            except Exception as error:  # the thread has to live: whoever adds events does not hear of it
+            except Exception as error:  # the thread must survive, because callers of `put` would not notice its end
                 if type(error) is not type(self._trouble):
                     log.exception("%d events cannot be sent now, which is tried again", len(events))
                 self._fail(error)
@@ -137,7 +140,7 @@ class EventQueue:
         try:
             if self._on_refused is not None:
                 self._on_refused(event, error)
-        except BaseException:  # a bug of the caller's, or an exit, must not hold up all other events
+        except BaseException:  # a bug in the caller's function, or an exit, must not block all other events
             log.exception("on_refused raised for the event %s, which was refused (%s)", event.event_id, error)
         finally:
             self._done(refused=1)

@@ -1,4 +1,4 @@
-"""The process that clients live in: what they do after it was forked, and before it ends."""
+"""Hooks of clients for the life of their process: after a fork, and before the program ends."""
 
 import atexit
 import multiprocessing
@@ -10,25 +10,25 @@ from typing import Any
 from weakref import WeakMethod
 
 AT_END = 10.0
-"""Seconds that a program waits at its end, for all together."""
+"""Seconds that the end of the program may be delayed by all registered methods together."""
 
 _after_fork = set[WeakMethod[Callable[[], None]]]()
 _at_end = set[WeakMethod[Callable[[float], Any]]]()
 
 
 def after_fork(method: Callable[[], None]) -> None:
-    """Have a method called in every child that this process forks, before anything else is; its object is not kept alive."""
+    """Register a method to be called in every forked child, before other code. Its object is only weakly referenced."""
     _after_fork.add(WeakMethod(method, _after_fork.discard))
 
 
 def at_end(method: Callable[[float], Any]) -> None:
-    """Have a method called when the program ends, with the seconds it has left; its object is not kept alive."""
+    """Register a method to be called, with the seconds left, when the program ends. Its object is only weakly referenced."""
     _at_end.add(WeakMethod(method, _at_end.discard))
-    # The last to register is called first: events are sent before a connection is closed by a line of the caller's own.
+    # Handlers run in reverse order, so events are sent before an earlier handler of the caller closes the connection.
     atexit.unregister(_end)
     atexit.register(_end)
     if multiprocessing.parent_process() is not None:
-        Finalize(None, _end, exitpriority=0)  # a forked child of multiprocessing ends without what is registered above
+        Finalize(None, _end, exitpriority=0)  # forked multiprocessing children skip atexit handlers
 
 
 def _end() -> None:
@@ -44,5 +44,5 @@ def _begin() -> None:
             call()
 
 
-if hasattr(os, "register_at_fork"):  # not on Windows, where nothing is forked
+if hasattr(os, "register_at_fork"):  # missing on Windows, which has no fork
     os.register_at_fork(after_in_child=_begin)

@@ -1,4 +1,4 @@
-"""How often a request is sent, and how long a client waits in between."""
+"""The retry policy of clients: the number of attempts, and the waits between them."""
 
 import math
 import time
@@ -8,15 +8,15 @@ from email.utils import parsedate_to_datetime
 from random import random
 
 TRANSIENT = frozenset({429, 502, 503, 504})
-"""Statuses that go over: too many requests, starting, stopping, a store that is down, a proxy without a server."""
+"""Statuses of transient conditions: rate limit, start, shutdown, an unavailable store, a proxy without a backend."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retries:
-    """A request is sent up to `most` times. Waits double from `first` seconds up to `longest`, and `jitter` spreads them.
+    """A retry policy: up to `most` attempts, with waits from `first` seconds doubling up to `longest`, spread by `jitter`.
 
-    A wait that the service asks for with `Retry-After` is honoured beyond `longest`. All waits of a call together take
-    `patience` seconds at most: rather than wait longer, the call fails at once.
+    A wait that the service requests with `Retry-After` is honoured even beyond `longest`. All waits of a call together take
+    at most `patience` seconds: instead of a longer wait, the call fails at once.
     """
 
     most: int = 6
@@ -24,12 +24,13 @@ class Retries:
     longest: float = 5.0
     patience: float = 30.0
     jitter: Callable[[], float] = random
-    """A number from 0 to 1: clients that failed together should not come back together."""
+    """Returns a number from 0 to 1, which keeps clients that failed together from retrying together."""
 
     def wait(self, attempt: int, asked: str | None, waited: float = 0.0) -> float | None:
-        """Seconds to wait after an `attempt`, counted from 1; None if the request should not be sent again.
+        """Return the seconds to wait after an `attempt`, counted from 1; None if the request should not be sent again.
 
-        The service may have `asked` for a wait with `Retry-After`; `waited` are the seconds that the call has waited before.
+        `asked` is the `Retry-After` header of the response, if any; `waited` is the number of seconds that the call waited
+        before.
         """
         backoff = min(self.longest, self.first * 2.0 ** (attempt - 1)) * (0.5 + self.jitter() / 2)
         wait = max(backoff, _seconds_asked(asked))
@@ -37,7 +38,7 @@ class Retries:
 
 
 def _seconds_asked(asked: str | None) -> float:
-    """The seconds that a header `Retry-After` names; 0 where it cannot be read."""
+    """Return the seconds that a `Retry-After` header requests; 0 if it is missing or cannot be parsed."""
     if asked is None:
         return 0.0
     try:

@@ -1,1 +1,1 @@
-"""Events from brokers and outboxes: read, sent to the service, each learned once."""
+"""Ingestion of events from message brokers and outbox tables into the service, each event learned once."""

@@ -1,4 +1,4 @@
-"""A source as a part of the service: read by the process that writes, and by no other."""
+"""Ingestion inside the service: only the process that writes to the store reads the source."""
 
 import asyncio
 import logging
@@ -20,16 +20,17 @@ from coldstream.service.service import Service
 log = logging.getLogger(__name__)
 
 LOOK = 0.2
-"""Seconds between two looks at who writes."""
+"""Seconds between two checks whether this process is the writer."""
 
 GRACE = 2.0
-"""Seconds that a reader has to finish its batch. One that is cancelled loses nothing: its messages come again."""
+"""Seconds that a stopped reader has to finish its batch. A cancelled reader loses nothing: its messages are redelivered."""
 
 
 class SourceFeed:
-    """The messages of a source, learned by the service that this process is, while it is the writer.
+    """A feed that learns the messages of a source in this process's service, while this process is the writer.
 
-    The source is at `url`; messages that cannot be learned go to the file `dead`, and one call has `batch` at most.
+    The source is at `url`. Messages that cannot be learned are appended to the file `dead`, and up to `batch` messages are
+    learned per call.
     """
 
     def __init__(self, url: str, dead: Path, batch: int) -> None:
@@ -51,13 +52,13 @@ class SourceFeed:
             if service.writes:
                 try:
                     await self._read(service, metrics)
-                except Exception as error:  # a disk that is full, a library's surprise: the service goes on
+                except Exception as error:  # a full disk or an unexpected error of a library must not stop the service
                     log.error("a source could not be read", exc_info=error, extra={"source": self._source.name})
                     await self._rest(PAUSE)
             await self._rest(LOOK)
 
     async def _read(self, service: Service, metrics: IngestMetrics) -> None:
-        """Until another process writes, or the service stops."""
+        """Ingest messages until another process becomes the writer, or the service stops."""
         over = asyncio.Event()
         ingestion = Ingestion(self._source, _Within(service), self._dead, self._batch, metrics.count)
         reading = asyncio.create_task(ingestion.run(over))
@@ -79,7 +80,7 @@ class SourceFeed:
 
 
 class _Within:
-    """The service in this process, as a client meets it."""
+    """The service in this process, with the interface of a client."""
 
     def __init__(self, service: Service) -> None:
         self._service = service

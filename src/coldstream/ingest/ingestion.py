@@ -1,7 +1,7 @@
-"""Messages of a source, learned by the service: each once, or kept with the reason why not.
+"""The ingestion loop: each message of a source is learned once, or stored as a dead letter with the reason.
 
-The id of a message is the `event_id` of its event, and the log takes an id once, in the transaction that writes the line. A
-message that is delivered again, because a process was killed before the source was told that it is done, changes nothing.
+The id of a message becomes the `event_id` of its event, and the log accepts an id once, in the transaction that writes the
+line. So a message redelivered because a process was killed before it acknowledged the message has no further effect.
 """
 
 import asyncio
@@ -27,22 +27,22 @@ log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 PAUSE = 1.0
-"""Seconds until a source or a service that is away is tried again."""
+"""Seconds before another attempt when a source or the service is unavailable."""
 
 
 class Learns(Protocol):
-    """Who learns: a client of the service, or the service itself."""
+    """The interface that learns events: a client of the service, or the service itself."""
 
     async def learn(self, events: Iterable[NewEvent], *, source: str | None = None) -> Learned:
-        """Learn each event of a kind of `source` once.
+        """Learn events from a kind of `source`, each once.
 
-        Raises `ServiceError` for events that are refused, and `ServiceUnavailable` where it is worth another try.
+        Raises `ServiceError` for events that are refused, and `ServiceUnavailable` if another attempt may succeed.
         """
         ...
 
 
 class Counts(NamedTuple):
-    """What has happened."""
+    """Numbers of messages that were learned, were duplicates, or became dead letters."""
 
     learned: int = 0
     duplicates: int = 0
@@ -50,20 +50,20 @@ class Counts(NamedTuple):
 
 
 class DeadLettersUnavailable(ColdstreamError):
-    """The file of dead letters cannot be written now. Nothing is lost, and it may be tried again."""
+    """The file of dead letters cannot be written now. Nothing is lost, and the write can be repeated."""
 
 
 class DeadLetters:
-    """Messages that cannot be learned, each a line of JSON with its id, its body and the reason.
+    """A file of messages that cannot be learned, each a line of JSON with id, body and reason.
 
-    Only the owner of the file may read it (mode 0600); one that is there already keeps its mode.
+    A new file is readable only by its owner (mode 0600); an existing file keeps its mode.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def check(self) -> None:
-        """Raise `InvalidInput` if the file cannot be written. It is not made before there is a letter."""
+        """Raise `InvalidInput` if the file cannot be written. The file is created only with the first dead letter."""
         try:
             if self._path.exists():
                 os.close(os.open(self._path, os.O_WRONLY | os.O_APPEND))
@@ -74,7 +74,7 @@ class DeadLetters:
             raise InvalidInput(f"{problem}; give another path, or let this process write to it") from error
 
     def add(self, letters: Sequence[tuple[Message, str]]) -> int:
-        """Append messages with their reasons, sync the file, and return how many; raises `DeadLettersUnavailable`."""
+        """Append messages with their reasons, sync the file, and return their number; raises `DeadLettersUnavailable`."""
         lines = [
             {"id": message.id, "reason": reason, "body": message.body.decode(errors="replace")}
             for message, reason in letters
@@ -82,7 +82,7 @@ class DeadLetters:
         text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode(errors="replace")
         try:
             with open(self._path, "a+b", opener=_private) as file:
-                if _ends_within_line(file):  # a disk was full, or a process was killed
+                if _ends_within_line(file):  # an earlier write was cut off by a full disk or a kill
                     file.write(b"\n")
                 file.write(text)
                 file.flush()
@@ -94,7 +94,7 @@ class DeadLetters:
 
 
 class Ingestion:
-    """A source, the service, and what is done with messages between them."""
+    """The loop that reads a source, learns its messages with a client, and writes dead letters."""
 
     def __init__(
         self,
@@ -107,10 +107,10 @@ class Ingestion:
         self._source, self._client, self._dead, self._batch = source, client, dead, batch
         self._kind, self._told = source.name.partition(":")[0], told
         self.counts = Counts()
-        """Since the start; `told` hears of each change."""
+        """Totals since the start; `told` is called with each increment."""
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Until told to stop."""
+        """Ingest messages until `stop` is set, then close the source."""
         try:
             await self._read(stop)
         finally:
@@ -134,7 +134,10 @@ class Ingestion:
                 await _rest(stop)
 
     async def take(self, messages: Sequence[Message], stop: asyncio.Event) -> None:
-        """Learn messages; they are done when all are learned or dead letters, and come again where it had to stop before."""
+        """Learn messages, and acknowledge them when each is learned or a dead letter.
+
+        If `stop` is set before that, none is acknowledged, and all are redelivered later.
+        """
         good, letters = [], []
         for message in messages:
             try:
@@ -152,7 +155,7 @@ class Ingestion:
         await self._source.done(messages)
 
     async def _until_done(self, action: Callable[[], Awaitable[Result]], stop: asyncio.Event) -> Result | None:
-        """Try again while the service or the file of dead letters is unavailable; None if told to stop before."""
+        """Retry while the service or the file of dead letters is unavailable; return None if stopped before it succeeds."""
         while True:
             try:
                 return await action()
@@ -163,13 +166,13 @@ class Ingestion:
                     return None
 
     async def _learned(self, pairs: list[tuple[Message, NewEvent]]) -> list[tuple[Message, str]]:
-        """Those that the service refuses, with its reasons; the others are learned."""
+        """Learn events and return the messages that the service refuses, with its reasons. Refused batches are bisected."""
         if not pairs:
             return []
         try:
             answer = await self._client.learn([event for _, event in pairs], source=self._kind)
         except ServiceError as error:
-            if error.status in (401, 403):  # that is about the key, and no message's fault
+            if error.status in (401, 403):  # these statuses concern the API key, not a message
                 raise
             if len(pairs) == 1:
                 return [(pairs[0][0], str(error))]
@@ -206,7 +209,7 @@ async def _rest(stop: asyncio.Event) -> None:
 
 
 def event_of(message: Message) -> NewEvent:
-    """Decode a message. Its event gets the id of the message, unless the producer gave the event an id."""
+    """Decode a message into an event, whose id is the message's unless the producer gave one; raises `ValueError`."""
     try:
         event = msgspec.json.decode(message.body, type=NewEvent)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -1,4 +1,4 @@
-"""Kafka: a consumer of a group, which commits what was learned."""
+"""Kafka as a source: a consumer in a group that commits the offsets of learned messages."""
 
 import asyncio
 import logging
@@ -14,19 +14,19 @@ from coldstream.ingest.source import Message, SourceUnavailable, last_of_path, m
 log = logging.getLogger(__name__)
 
 WAIT = 10.0
-"""Seconds for an answer of a broker."""
+"""Seconds to wait for an answer of a broker."""
 TOPIC_ID_WAIT = 3.0
-"""Seconds for the id of a topic, which is read once a batch."""
+"""Seconds to wait for the id of a topic, which is read once per batch."""
 
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
-"""The id of a topic as brokers older than 2.8 tell it: 16 bytes of zero."""
+"""The topic id reported by brokers older than 2.8: 16 zero bytes."""
 
 
 class KafkaSource:
-    """A topic, `kafka://host:9092/topic?group=coldstream`; other parameters are librdkafka's, `security.protocol=SSL`.
+    """A topic, `kafka://host:9092/topic?group=coldstream`; other parameters go to librdkafka, as in `security.protocol=SSL`.
 
-    A committed offset carries the id of its topic. Where the topic was deleted and made again, the offset belongs to the
-    deleted one, and reading begins at the first message.
+    A committed offset carries the id of its topic. If the topic was deleted and created again, the offset belongs to the
+    deleted topic, and reading starts at the first message.
     """
 
     def __init__(self, url: str) -> None:
@@ -46,7 +46,7 @@ class KafkaSource:
 
     async def open(self) -> None:
         def opened() -> Any:
-            self._admin = AdminClient({**self._settings, "log_level": 3})  # it would warn of settings for consumers
+            self._admin = AdminClient({**self._settings, "log_level": 3})  # it would warn about consumer settings
             consumer = Consumer(self._settings)
             self._cluster = consumer.list_topics(timeout=WAIT).cluster_id or ""
             self._topic_id = self._read_topic_id()
@@ -102,7 +102,7 @@ class KafkaSource:
             await asyncio.to_thread(consumer.close)
 
     def _id(self, message: Any) -> str:
-        """Name a message by its cluster, partition and offset, and by its time, key and body, which never change."""
+        """Return the id of a message, from its cluster, partition, offset, time, key and body, which never change."""
         place = f"{message.partition()}:{message.offset()}"
         time = repr(message.timestamp()).encode()
         return message_id(self.name, place, self._cluster.encode(), time, message.key() or b"", message.value() or b"")
@@ -112,13 +112,13 @@ class KafkaSource:
             raise SourceUnavailable(f"{self.name}: the topic was deleted or made again; its offsets are not committed")
         offsets = []
         for one in messages:
-            # With the epoch of the leader, brokers notice an offset of messages that were lost when a log was cut off.
+            # With the leader epoch, brokers detect an offset of messages lost when a log was truncated.
             epoch = -1 if one.leader_epoch() is None else one.leader_epoch()
             offsets.append(TopicPartition(self.topic, one.partition(), one.offset() + 1, self._topic_id, epoch))
         self._consumer.commit(offsets=offsets, asynchronous=False)
 
     def _check_offsets(self, consumer: Any, partitions: list[Any]) -> None:
-        """Commit the beginning of partitions whose committed offset belongs to a topic of the same name that is deleted."""
+        """Reset partitions to their first offset if the committed offset belongs to a deleted topic of the same name."""
         if not self._topic_id:
             return
         committed = consumer.committed(partitions, timeout=WAIT)
@@ -132,7 +132,7 @@ class KafkaSource:
             consumer.commit(offsets=first, asynchronous=False)
 
     def _read_topic_id(self) -> str:
-        """Read the id of the topic; empty where brokers do not tell one."""
+        """Return the id of the topic; an empty string if the brokers do not report one."""
         asked = self._admin.describe_topics(TopicCollection([self.topic]), request_timeout=TOPIC_ID_WAIT)
         try:
             found = str(asked[self.topic].result().topic_id)

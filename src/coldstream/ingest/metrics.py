@@ -1,4 +1,4 @@
-"""What Prometheus is told of a source."""
+"""Prometheus metrics of a source."""
 
 import asyncio
 
@@ -8,11 +8,11 @@ from coldstream.ingest.ingestion import Counts
 from coldstream.ingest.source import Source
 
 _LOOK = 5.0
-"""Seconds between two looks at the lag."""
+"""Seconds between two measurements of the lag."""
 
 
 class IngestMetrics:
-    """The counts of one source, in a registry; its lag while somebody looks at it."""
+    """The counters of one source in a registry, and its lag while `look` runs."""
 
     def __init__(self, registry: CollectorRegistry, name: str) -> None:
         labels, self._name = ("source",), name
@@ -25,18 +25,18 @@ class IngestMetrics:
         )
 
     def count(self, more: Counts) -> None:
-        """Tell what has happened."""
+        """Add to the counters."""
         for counter, number in zip(self._counters, more, strict=True):
             counter.inc(number)
 
     async def look(self, source: Source) -> None:
-        """Now and then, how much is waiting; nothing is said of it once this was cancelled."""
+        """Measure the lag periodically until cancelled; the lag is removed from the metrics then."""
         try:
             while True:
                 await asyncio.sleep(_LOOK)
                 try:
                     waiting = await source.lag()
-                except Exception:  # it is not open yet, or not any more  # noqa: S112
+                except Exception:  # the source is not open yet, or is closed  # noqa: S112
                     continue
                 if waiting is not None:
                     self._lag.labels(self._name).set(waiting)

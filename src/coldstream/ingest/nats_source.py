@@ -1,4 +1,4 @@
-"""NATS JetStream: a durable consumer that pulls."""
+"""NATS JetStream as a source: a durable pull consumer."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,16 +13,16 @@ from coldstream.errors import InvalidInput, shown
 from coldstream.ingest.source import Message, SourceUnavailable, last_of_path, message_id
 
 V1_FIELDS = 9
-"""Fields in the reply subject of a message from a server older than 2.5, which names no domain and no account."""
+"""Number of fields in the reply subject of a message from a server older than 2.5, without domain and account."""
 
 WAIT = 5.0
-"""Seconds for a connection or an answer."""
+"""Seconds to wait for a connection or an answer."""
 
 
 class NatsSource:
-    """A stream, `nats://host:4222/STREAM?durable=coldstream&subject=shop.events`; all subjects, if none is given.
+    """A stream, `nats://host:4222/STREAM?durable=coldstream&subject=shop.events`; all of its subjects if none is given.
 
-    What a reader had in hand when it was killed comes again after `ack_seconds`, 30 unless the address says otherwise.
+    Messages that a killed reader had not acknowledged are redelivered after `ack_seconds`, by default 30.
     """
 
     def __init__(self, url: str) -> None:
@@ -62,10 +62,10 @@ class NatsSource:
         return [Message(self._id(one), one.data, one) for one in found]
 
     def _id(self, message: Any) -> str:
-        """Name a message by its number, the time when the server stored it, and its body.
+        """Return the id of a message, from its sequence number, the time at which the server stored it, and its body.
 
         The server sends that time, in nanoseconds, with every delivery. So an id is right even if the stream was deleted,
-        made again or restored since the connection was opened, and a reader needs no right to look at the stream.
+        created again or restored since the connection was opened, and a reader needs no permission to inspect the stream.
         """
         fields = message.reply.split(".")  # $JS.ACK.[domain.account.]stream.consumer.deliveries.number.…time.pending[.token]
         number, time = (fields[5], fields[7]) if len(fields) == V1_FIELDS else (fields[7], fields[9])
@@ -103,5 +103,5 @@ def _seconds(text: str) -> float:
 
 
 async def _quiet(error: Exception) -> None:
-    """Reconnections are the library's; what matters comes out of the calls."""
+    """Ignore an error: the library reconnects by itself, and calls raise the errors that matter."""
     del error

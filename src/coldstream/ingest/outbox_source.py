@@ -1,4 +1,4 @@
-"""An outbox: a table in PostgreSQL that a shop writes to in the transaction of an order."""
+"""An outbox as a source: a PostgreSQL table to which a shop writes events in the transaction of an order."""
 
 import asyncio
 import logging
@@ -15,20 +15,23 @@ from coldstream.ingest.source import MAX_NAME_CHARS, Message, SourceUnavailable
 log = logging.getLogger(__name__)
 
 KEY = "coldstream_id uuid NOT NULL DEFAULT gen_random_uuid()"
-"""Column that names a row for ever. Rows of another table, of another database, or after TRUNCATE … RESTART IDENTITY have
-other names, and a row that is restored from a backup has the name that it had."""
+"""The column with the permanent identity of a row.
+
+Rows of another table or database, or rows inserted after TRUNCATE … RESTART IDENTITY, have other values. A row restored from
+a backup has its old value.
+"""
 
 TABLE = f"""CREATE TABLE {{}} (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     body jsonb NOT NULL,
     {KEY}
 )"""
-"""Columns that an outbox has to have; it may have more."""
+"""The columns that an outbox must have; it may have more."""
 
 _COLUMNS = "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped"
 
 _TEMPORARY = (psycopg.OperationalError, psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn)
-"""Errors after which the source is opened again; a table that was dropped and made anew may need its column."""
+"""Errors after which the source is opened again. A table that was dropped and created again may lack the column."""
 
 
 class OutboxSource:
@@ -56,7 +59,7 @@ class OutboxSource:
     async def done(self, messages: Sequence[Message]) -> None:
         handles: list[Any] = [one.handle for one in messages]
         numbers, keys = [number for number, _ in handles], [key for _, key in handles]
-        # By the key, too: after TRUNCATE … RESTART IDENTITY another row, which was not learned, may have the number.
+        # The key is compared too: after TRUNCATE … RESTART IDENTITY a row that was not learned may have the same number.
         await self._query("DELETE FROM {} WHERE id = ANY(%s) AND coldstream_id = ANY(%s::uuid[])", numbers, keys)
 
     async def lag(self) -> int | None:
@@ -71,7 +74,7 @@ class OutboxSource:
             self._connection.close()
 
     def _prepare(self) -> None:
-        """Make the table, or give one that has no column for the names of its rows such a column."""
+        """Create the table, or add the column `coldstream_id` to a table that lacks it."""
         table = sql.Identifier(self.table)
         columns = {name for (name,) in self._connection.execute(_COLUMNS, (table.as_string(self._connection),))}
         if "coldstream_id" in columns:
@@ -82,7 +85,8 @@ class OutboxSource:
             with self._connection.transaction():
                 self._connection.execute("SET LOCAL lock_timeout = '2s'")  # a shop's orders must not queue behind this
                 self._connection.execute(statement)
-        except (psycopg.errors.DuplicateTable, psycopg.errors.UniqueViolation) as error:  # another reader has made it
+        # another reader created it concurrently
+        except (psycopg.errors.DuplicateTable, psycopg.errors.UniqueViolation) as error:
             raise SourceUnavailable(f"{self.name}: {error}") from error
         except psycopg.ProgrammingError as error:
             needed = statement.as_string(self._connection)

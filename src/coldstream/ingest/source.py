@@ -1,4 +1,4 @@
-"""Where messages come from: the contract, and the one table of sources."""
+"""The interface of a source of messages, and the registry of sources."""
 
 import importlib
 from collections.abc import Sequence
@@ -9,50 +9,56 @@ from urllib.parse import urlsplit
 from coldstream.errors import ColdstreamError, InvalidInput, shown
 
 MAX_NAME_CHARS = 150
-"""Characters of a source's name in an id, which has 256 with its place and its digest; the digest is of the whole name."""
+"""Maximal number of characters of a source's name in a message id. An id, with its place and digest, has at most 256.
+
+The digest covers the whole name.
+"""
 
 
 class Message(NamedTuple):
-    """A message of a source."""
+    """A message delivered by a source."""
 
     id: str
-    """Equal at every delivery of one message, and different for any two messages of all sources (`message_id`)."""
+    """The id from `message_id`: equal at every delivery of a message, and unique among the messages of all sources."""
     body: bytes
     handle: object
-    """What the source itself knows it by."""
+    """The source's own reference to the message, used to acknowledge it."""
 
 
 class Source(Protocol):
-    """Messages in their order. What is not `done` comes again, after a crash or a reconnection."""
+    """A source that delivers messages in order.
+
+    Messages that are not `done` are redelivered after a crash or a reconnection.
+    """
 
     name: str
-    """The kind of source, a colon and a stream, a topic or a table, as in `nats:SHOP`; metrics and ids begin with it."""
+    """The kind of source, a colon, and the stream, topic or table, as in `nats:SHOP`. Metrics and message ids contain it."""
 
     async def open(self) -> None:
-        """Connect; raises `SourceUnavailable`."""
+        """Connect to the source; raises `SourceUnavailable`."""
         ...
 
     async def fetch(self, most: int, seconds: float) -> list[Message]:
-        """Up to so many messages, waiting so long for the first; raises `SourceUnavailable`."""
+        """Return up to `most` messages, waiting up to `seconds` for the first one; raises `SourceUnavailable`."""
         ...
 
     async def done(self, messages: Sequence[Message]) -> None:
-        """These were learned, or are dead letters: do not deliver them again."""
+        """Acknowledge messages that were learned or became dead letters, so that they are not redelivered."""
         ...
 
     async def lag(self) -> int | None:
-        """How many messages are there that are not done; None where nobody knows."""
+        """Return the number of messages that are not yet `done`; None if it is unknown."""
         ...
 
     async def close(self) -> None:
-        """Let go of everything."""
+        """Close the connection."""
         ...
 
 
 def message_id(name: str, place: str, *facts: bytes) -> str:
-    """Name a message by its source, its place there, and a digest of facts that its source keeps with it.
+    """Return the id of a message: its source, its place there, and a digest of facts that the source stores with it.
 
-    A place is used again after a stream was deleted or restored from a backup, so it alone names no message.
+    A place is reused after a stream was deleted or restored from a backup, so the place alone does not identify a message.
 
     >>> message_id("nats:SHOP", "17", b"1700000000000000000", b"{}")
     'nats:SHOP:17:e9eaa505145ba3265c52b28222892881'
@@ -64,7 +70,7 @@ def message_id(name: str, place: str, *facts: bytes) -> str:
 
 
 class SourceUnavailable(ColdstreamError):
-    """A broker that does not answer now. Nothing is lost, and it may be tried again."""
+    """A source does not answer now. Nothing is lost, and the call can be repeated."""
 
 
 SOURCES = {
@@ -74,11 +80,11 @@ SOURCES = {
     "postgresql": ("coldstream.ingest.outbox_source", "OutboxSource", "ingest"),
     "postgres": ("coldstream.ingest.outbox_source", "OutboxSource", "ingest"),
 }
-"""By scheme of the address: module, class, and the extra that brings its library."""
+"""For each scheme of an address: module, class, and the extra that installs its library."""
 
 
 def source_of(url: str) -> Source:
-    """The source at an address."""
+    """Return the source at an address; raises `InvalidInput` for an unknown scheme."""
     scheme = urlsplit(url).scheme
     if scheme not in SOURCES:
         known = ", ".join(f"{name}://" for name in SOURCES)
@@ -93,7 +99,7 @@ def source_of(url: str) -> Source:
 
 
 def last_of_path(url: str, what: str, example: str) -> str:
-    """The name behind the host in an address."""
+    """Return the path of an address as a single name, such as a stream; raises `InvalidInput` if it is not one."""
     name = urlsplit(url).path.strip("/")
     if not name or "/" in name:
         raise InvalidInput(f"the address of a source must name {what}, as in {example}, got {shown(url)}")

@@ -1,1 +1,1 @@
-"""What must survive: the log, and snapshots of what was learned from it."""
+"""The durable stores: an append-only log of events, and snapshots of the model learned from it."""

@@ -1,13 +1,13 @@
-"""A backup: one file that any kind of store can be restored from.
+"""The file format of backups: one file from which a store of any kind can be restored.
 
-It is a ZIP archive, whose members carry checksums, beside those of the lines:
+A backup is a ZIP archive. The archive has a CRC per member, besides the checksums of the log lines:
 
-backup.json     the format, where the log begins and ends, marks, and the positions of snapshots
-kept            what is kept of deleted lines, as frames
+backup.json     the format, the bounds of the log, its marks, and the positions of the snapshots
+kept            the records kept of deleted lines, as frames
 log             the rows of the log, as frames
 snapshot.1, …   the snapshots, the oldest first
 
-A frame is its length in four bytes, and so many rows in MessagePack.
+A frame is the length of its payload in four bytes, and then up to `PAGE` rows in MessagePack.
 """
 
 import os
@@ -35,7 +35,7 @@ FORMAT, VERSION = "coldstream-backup", 1
 
 _LENGTH = struct.Struct("<I")
 _END, _END_MARK = struct.Struct("<4s16sH"), b"PK\5\6"
-"""What an archive ends with: a mark, where its list of members is, and the length of a comment, which a backup has not."""
+"""The end record of a ZIP archive: a signature, the location of the member list, and the length of its comment (here 0)."""
 _NOT_WHOLE = (zipfile.BadZipFile, zlib.error, msgspec.MsgspecError, struct.error, EOFError, KeyError, StoreDamaged)
 
 Item = TypeVar("Item")
@@ -54,7 +54,10 @@ class _Manifest(msgspec.Struct, frozen=True):
 
 
 def write(path: Path, export: Export) -> Contents:
-    """Write a backup, so that the file is there as a whole or not at all; what it holds."""
+    """Write a backup atomically, and return the contents of the export.
+
+    Raises `InvalidInput` if the path exists, and `StoreUnavailable` if the file cannot be written.
+    """
     if path.exists():
         raise InvalidInput(f"backup {str(path)!r} is there already; give the path of a file that is to be made")
     contents = export.contents
@@ -84,7 +87,11 @@ def write(path: Path, export: Export) -> Contents:
 
 @contextmanager
 def read(path: Path) -> Iterator["Backup"]:
-    """A backup that is whole as far as can be told before it is read; where it turns out not to be, that is said."""
+    """Open a backup as a context manager.
+
+    Raises `InvalidInput` if the file cannot be read or is damaged. Damage further inside the file is found only while the
+    block reads it, and is raised from the block as `InvalidInput` too.
+    """
     try:
         with path.open("rb") as file, zipfile.ZipFile(file) as archive:
             _check_extent(file, archive)
@@ -96,7 +103,7 @@ def read(path: Path) -> Iterator["Backup"]:
 
 
 class Backup:
-    """An export that is read from a file. Everything is compared with its checksums on the way."""
+    """An export that is read from a backup file. Everything is verified against its checksums while it is read."""
 
     def __init__(self, archive: zipfile.ZipFile) -> None:
         self._archive = archive
@@ -130,7 +137,7 @@ class Backup:
 
 
 def _check_extent(file: IO[bytes], archive: zipfile.ZipFile) -> None:
-    """Refuse bytes before the first member and behind the end of the archive, which `zipfile` passes over."""
+    """Raise `StoreDamaged` for bytes before the first member or after the end of the archive, which `zipfile` ignores."""
     file.seek(-_END.size, os.SEEK_END)
     mark, *_, comment = _END.unpack(file.read(_END.size))
     begins = min((member.header_offset for member in archive.infolist()), default=0)
@@ -139,7 +146,7 @@ def _check_extent(file: IO[bytes], archive: zipfile.ZipFile) -> None:
 
 
 def _write_frames(archive: zipfile.ZipFile, name: str, items: Iterable[Item]) -> int:
-    """Write items to a member; how many there were."""
+    """Write items to a member of the archive, and return their number."""
     count, given = 0, iter(items)
     with archive.open(name, "w", force_zip64=True) as file:
         while some := list(islice(given, PAGE)):
@@ -152,7 +159,7 @@ def _write_frames(archive: zipfile.ZipFile, name: str, items: Iterable[Item]) ->
 def _read_frames(archive: zipfile.ZipFile, name: str, count: int) -> Iterator[list[Any]]:
     with archive.open(name) as file:
         while head := file.read(_LENGTH.size):
-            # What ends too early is not whole as MessagePack, and msgspec says so.
+            # A truncated frame is invalid MessagePack, so msgspec raises an error.
             items = msgspec.msgpack.decode(file.read(_LENGTH.unpack(head)[0]), type=list[list[Any]])
             count -= len(items)
             yield from items

@@ -1,11 +1,11 @@
-"""The checksum of every line, made from the one before: a line that was changed, lost or moved does not fit any more.
+"""The checksum chain of the log: each line's checksum covers the line before, so a changed, lost or moved line is detected.
 
-CRC-32 finds every change of up to four bytes in a row, and all but one in four thousand million others. It is no secret and
-keeps nobody out who means to forge a log.
+CRC-32 detects every change of up to four consecutive bytes, and misses one in about four billion of all others. It uses no
+secret, so it does not protect against deliberate forgery.
 
-A line that is purged leaves its checksum, which those behind it were made from. So that nobody can find out with it what the
-line said, four random bytes go into the checksum and are purged with the line: for every content there is a salt that leads
-to the same checksum.
+A purged line leaves its checksum, because the checksums of later lines are computed from it. Four random bytes (the salt)
+enter the checksum and are purged with the line. So the checksum that is left does not reveal the content: for every possible
+content there is a salt that gives the same checksum.
 """
 
 import os
@@ -17,7 +17,7 @@ from zlib import crc32
 from coldstream.errors import StoreDamaged
 
 FIRST = 0
-"""What the first line's checksum is made from."""
+"""The initial value of the chain, from which the checksum of the first line is computed."""
 
 REMEDY = "restore the store from a backup"
 
@@ -26,7 +26,7 @@ _BOUNDS, _BOUNDS_WITHOUT_CUT = struct.Struct("<qqIq"), struct.Struct("<qqI")
 
 
 class Row(NamedTuple):
-    """A line with its place in the log, as the databases keep it. Of a purged one, position and checksum are left."""
+    """A log line with its position, as the databases store it. A purged row keeps only its position and checksum."""
 
     position: int
     person: bytes | None
@@ -38,47 +38,47 @@ class Row(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """What the databases keep of a log as a whole."""
+    """The metadata that the databases keep of the log as a whole."""
 
     base: int
-    """Where a replay may begin."""
+    """The earliest position from which a replay may start."""
     last: int
-    """The last position that was ever given out."""
+    """The highest position ever assigned."""
     checksum: int
-    """The last line's."""
+    """The checksum of the last line."""
     cut: int = 0
-    """The last line of those that are deleted, or about to be. Its number and its checksum stay."""
+    """The last line of those deleted, or about to be deleted, for their age. Its position and checksum stay."""
 
 
 def salts(count: int) -> Iterator[int]:
-    """As many salts as there are lines."""
+    """Yield `count` random salts, one per line."""
     return (salt for (salt,) in struct.iter_unpack("<I", os.urandom(4 * count)))
 
 
 def checksum(
     before: int, position: int, person: bytes | None, event: bytes | None, forgets: bool, body: bytes, salt: int
 ) -> int:
-    """The checksum of a line behind one with the checksum `before`."""
+    """Return the checksum of a line that follows a line with the checksum `before`."""
     lengths = (-1 if part is None else len(part) for part in (person, event, body))
     found = crc32(_HEAD.pack(position, *lengths, forgets, salt), before)
     return crc32(body, crc32(event or b"", crc32(person or b"", found)))
 
 
 def sealed(bounds: Bounds) -> int:
-    """The checksum of the bounds themselves."""
+    """Return the checksum of the bounds themselves."""
     return crc32(_BOUNDS.pack(*bounds))
 
 
 def sealed_without_cut(bounds: Bounds) -> int:
-    """The checksum that format 2 has of its bounds, which know no cut."""
+    """Return the checksum of bounds in format 2, which have no cut."""
     return crc32(_BOUNDS_WITHOUT_CUT.pack(*bounds[:3]))
 
 
 def check_bounds(bounds: Bounds, seal: int, summed: Callable[[Bounds], int] = sealed) -> Bounds:
-    """The bounds, where they are what was written."""
+    """Return the bounds, or raise `StoreDamaged` if they do not match their checksum `seal`."""
     try:
         whole = summed(bounds) == seal
-    except (struct.error, TypeError):  # a damaged number may be none, or too long
+    except (struct.error, TypeError):  # a damaged number may be None, or out of range
         whole = False
     if not whole:
         raise StoreDamaged(f"where the log begins and ends was changed behind its back; {REMEDY}")
@@ -86,14 +86,14 @@ def check_bounds(bounds: Bounds, seal: int, summed: Callable[[Bounds], int] = se
 
 
 def check_row(row: Row, after: int, before: int) -> None:
-    """Refuse a line that is not the one behind the position `after`, whose checksum is `before`."""
+    """Raise `StoreDamaged` unless a row directly follows the position `after`, whose checksum is `before`, and is intact."""
     if row.position != after + 1:
         raise StoreDamaged(f"line {after + 1} of the log is missing; {REMEDY}")
     _, person, event, forgets, body, salt, found = row
     if not _is_purged(row):
         try:
             whole = checksum(before, row.position, person, event, forgets, body, salt) == found  # type: ignore[arg-type]
-        except (struct.error, TypeError):  # SQLite gives whatever kind a damaged byte makes it take
+        except (struct.error, TypeError):  # SQLite returns a value of another type where its type byte is damaged
             whole = False
         if not whole:
             message = f"line {row.position} of the log is not what was written, or the one before it is not"

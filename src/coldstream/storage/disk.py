@@ -1,4 +1,4 @@
-"""What goes wrong with a disk, said in words."""
+"""Conversion of disk and SQLite errors into store errors with a remedy."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -19,19 +19,20 @@ _UNAVAILABLE = {
     sqlite3.SQLITE_BUSY: ("another program holds {file}", "end that program"),
     sqlite3.SQLITE_LOCKED: ("another program holds {file}", "end that program"),
 }
-# The general error is one of them: what is asked never changes, so a table or a column is not there any more.
+# SQLITE_ERROR counts as damage: the queries never change, so it means that a table or a column is missing.
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
 
 
 @contextmanager
 def reported(folder: Path, file: str = LOG) -> Iterator[None]:
-    """Turns what the disk and SQLite say of a file into `StoreUnavailable` or `StoreDamaged`."""
+    """Convert errors of the disk and of SQLite within a block into `StoreUnavailable`, `StoreFull` or `StoreDamaged`."""
     try:
         yield
-    except UnicodeDecodeError as error:  # SQLite names what it has found in letters that are none
+    except UnicodeDecodeError as error:  # SQLite's message quotes damaged bytes that are not UTF-8
         raise StoreDamaged(_damaged(folder, file, error)) from error
     except sqlite3.DatabaseError as error:
-        # Python itself, which has no code, refuses a text that is none. The rest of an extended code says where it happened.
+        # Errors raised by Python itself, for a text that is not UTF-8, have no code. The low byte is the code without
+        # extension.
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
         if code in _DAMAGED:
             raise StoreDamaged(_damaged(folder, file, error)) from error
@@ -46,7 +47,10 @@ def reported(folder: Path, file: str = LOG) -> Iterator[None]:
 
 
 def make_folder(folder: Path) -> None:
-    """A folder for this user alone, and those above it where there are none. They survive a loss of power."""
+    """Create a folder, and its missing parents, for this user alone.
+
+    The folders are synced, so they survive a power loss.
+    """
     if not folder.is_dir():
         if not folder.parent.is_dir():
             make_folder(folder.parent)

@@ -1,4 +1,4 @@
-"""All that a store holds at one moment, whoever writes to it: what backups are made from, and stores filled with."""
+"""A consistent export of a whole store: the source of backups, and of stores that are filled from another store."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -10,24 +10,24 @@ from coldstream.storage.store import LogLine, Saved
 
 
 class Contents(NamedTuple):
-    """What is there besides the rows of the log and the snapshots' files."""
+    """The contents of a store except the rows of its log and the files of its snapshots."""
 
     bounds: Bounds
     begins: int
-    """The checksum that the first row behind the cut continues."""
+    """The checksum of the line at the cut, which the first row after the cut continues."""
     kept: list[LogLine]
     marks: list[tuple[int, float]]
     snapshots: list[Saved]
-    """Those that the log knows all lines of, the newest first."""
+    """The snapshots whose position lies between the base and the end of the log, the newest first."""
 
 
 class Export(Protocol):
-    """A store as it was at one moment."""
+    """A store as it was at one moment, while its writer may go on."""
 
     contents: Contents
 
     def rows(self) -> Iterator[Row]:
-        """The rows behind the cut, in order, each compared with its checksum."""
+        """Yield the rows after the cut, in order, each verified against its checksum."""
 
     def opened(self, saved: Saved, /) -> AbstractContextManager[Path]:
-        """A file with the content of a snapshot."""
+        """Open a file with the content of a snapshot, as a context manager."""

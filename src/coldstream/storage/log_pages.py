@@ -1,4 +1,4 @@
-"""A log read page by page, so that nothing is held open in the database while somebody learns from it."""
+"""Paged reading of the log, so that no database transaction stays open while a model learns from the lines."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -8,23 +8,27 @@ from coldstream.storage.checksums import FIRST, REMEDY, Bounds, Row, check_row
 from coldstream.storage.store import Entry
 
 PAGE = 2000
-"""Lines of a page."""
+"""Number of lines read per page."""
 
 
 def lines(
     page: Callable[[int, int], list[Row]], bounds: Callable[[], Bounds], after: int, until: int | None = None
 ) -> Iterator[Entry]:
-    """The lines behind a position that are neither purged nor cut off, each compared with its checksum; none may be missing.
+    """Yield the lines after a position, each verified against its checksum; purged and deleted lines are left out.
 
-    They are all, or those up to another position.
-    `page` gives the first rows from one position to another, and `bounds` what holds of the log now.
+    `page` returns the first rows between two positions, and `bounds` the current bounds of the log. Lines are read up to the
+    position `until`, or all lines that existed at the time of the call. Raises `StoreDamaged` if a line is missing or
+    changed.
     """
     begun = bounds()
     return _lines(page, bounds, begun, max(after, begun.cut), math.inf if until is None else until)
 
 
 def rows(page: Callable[[int, int], list[Row]], bounds: Bounds, after: int) -> Iterator[Row]:
-    """The rows behind a position that is not before the cut, purged or not, each compared with its checksum."""
+    """Yield the rows after a position, purged ones too, each verified against its checksum.
+
+    The position must not precede the cut.
+    """
     if after >= bounds.last:
         return
     before = _checksum(page(after, after), after) if after else FIRST
@@ -55,7 +59,7 @@ def _lines(
             cut = now().cut
             if cut <= after:
                 raise
-            after = cut  # lines were deleted while they were read, which is no damage
+            after = cut  # lines were deleted during the read, which is not damage
         else:
             return
 

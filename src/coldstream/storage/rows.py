@@ -1,4 +1,4 @@
-"""What the databases are to keep of lines that are new."""
+"""Conversion of new log lines into rows of the databases."""
 
 from collections.abc import Collection, Sequence
 from hashlib import blake2b
@@ -10,22 +10,29 @@ from coldstream.storage.store import LogLine
 
 
 class Numbered(NamedTuple):
-    """Rows to write, and what follows from them."""
+    """Rows to insert, with the positions and the bounds that result from them."""
 
     rows: list[Row]
     positions: list[int | None]
-    """Of every line: None for an event that is known."""
+    """The position of each line; None for a line whose event id the log already has."""
     bounds: Bounds
-    """Those of the log when the rows are written."""
+    """The bounds of the log after the rows are inserted."""
 
 
 def digests(lines: Sequence[LogLine]) -> list[bytes | None]:
-    """The digest of each event id. It stands for the id: as short for every id, and in no index does an id leave a trace."""
+    """Return the digest of each line's event id, or None where a line has none.
+
+    The digest is stored instead of the id. It has the same length for every id, and keeps the ids themselves out of the
+    index.
+    """
     return [None if line.event_id is None else blake2b(line.event_id.encode(), digest_size=16).digest() for line in lines]
 
 
 def check_continues(bounds: Bounds, after: int) -> None:
-    """Refuse to append to a log that does not end at the position where whoever appends believes it to end."""
+    """Raise unless the log ends at the position `after`, where the caller expects it to end.
+
+    Raises `StoreMovedOn` if the log is longer, and `StoreDamaged` if it is shorter.
+    """
     if bounds.last > after:
         message = f"the log goes on to line {bounds.last}, and line {after} is the last that is known"
         raise StoreMovedOn(f"{message}; another process wrote to it, so read what it wrote first")
@@ -35,14 +42,14 @@ def check_continues(bounds: Bounds, after: int) -> None:
 
 
 def check_knows_erased(base: int, position: int) -> None:
-    """Refuse a snapshot that was taken before people were erased."""
+    """Raise `StoreMovedOn` for a snapshot at a position before the base: it may still hold erased users."""
     if position < base:
         message = f"a snapshot of line {position} may know people who were erased up to line {base}"
         raise StoreMovedOn(f"{message}; another process erased or deleted lines, so read what it wrote first")
 
 
 def numbered(lines: Sequence[LogLine], events: Sequence[bytes | None], known: Collection[bytes], bounds: Bounds) -> Numbered:
-    """The rows to write behind the last position.
+    """Return the rows to append after the last position, without events whose id is known or repeated.
 
     >>> lines = [LogLine(b"1"), LogLine(b"2"), LogLine(b"3")]
     >>> new = numbered(lines, [b"old", b"new", b"new"], [b"old"], Bounds(0, 7, 0))

@@ -1,4 +1,4 @@
-"""The contract of a store that several processes share: one of them writes, and the others follow it."""
+"""The interfaces of a store that several processes share: one process writes to it, and the others follow it."""
 
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
@@ -8,68 +8,75 @@ from coldstream.storage.view import View
 
 
 class News(NamedTuple):
-    """How a log and its writer stand at one moment."""
+    """The state of the log and of its writer at one moment."""
 
     epoch: int
-    """Rises whenever another takes the right to write."""
+    """The epoch of the writer, which rises each time a process takes the right to write."""
     last: int
-    """The last position that was given out."""
+    """The highest position ever assigned."""
     base: int
-    """Where a replay may begin at the earliest."""
+    """The earliest position from which a replay may start."""
     address: str | None
-    """Where the writer is reached; None where none has said so."""
+    """The address at which the writer can be reached; None if no writer has announced one."""
     beat: int
-    """Changes as long as the writer is alive."""
+    """The writer's heartbeat, a counter that rises while the writer is alive."""
     held: bool
-    """Whether somebody holds the right to write, alive or not."""
+    """True if a process holds the right to write, whether it is alive or not."""
     followed: bool
-    """Whether some follower is there to take snapshots."""
+    """True if a follower holds the duty of taking snapshots."""
 
 
 class Sharing(Protocol):
-    """What processes on one store say to each other through it. It has a thread of its own, beside that of the store.
+    """The signals that processes on one store exchange through it, used by a thread other than the thread of the store.
 
-    Raises `StoreUnavailable` where the server fails, and goes on when that is over.
+    Calls raise `StoreUnavailable` while the server fails, and work again afterwards.
     """
 
     def wait(self, seconds: float, /) -> int | None:
-        """Wait for news, at most so long; the last line of the log, 0 where it is not about lines, None if nothing came."""
+        """Wait up to `seconds` for a notification.
+
+        Return the last position of the log that was notified, 0 for a notification about something else, None after the
+        timeout.
+        """
 
     def look(self) -> News:
-        """How things stand."""
+        """Return the writer's epoch, address and heartbeat, and the bounds of the log."""
 
     def beat(self, epoch: int, /) -> bool:
-        """Show that the writer of an epoch is alive; whether it is still its turn."""
+        """Send a heartbeat of the writer of an epoch; return False if that epoch has ended."""
 
     def announce(self, epoch: int, address: str | None, /) -> None:
-        """Say where the writer of an epoch is reached; None where it takes nothing any more."""
+        """Publish the address of the writer of an epoch; None if the writer no longer accepts writes."""
 
     def unseat(self, epoch: int, /) -> bool:
-        """End the epoch of a writer that shows no life; whether it was that one's turn until now."""
+        """End the epoch of an unresponsive writer.
+
+        Return False if another epoch has begun already, or if the writer's session may not be ended.
+        """
 
     def take_duty(self) -> bool:
-        """Try to be the follower that takes the snapshots; whether this process is."""
+        """Try to become the follower that takes snapshots; return True if this process now has that duty."""
 
     def give_up_duty(self) -> None:
-        """Let another follower take the snapshots."""
+        """Release the duty of taking snapshots to another follower."""
 
     def local_address(self) -> str:
-        """The address of this machine that it talks to the database from."""
+        """Return the local address of this machine's connection to the database."""
 
     def close(self) -> None:
-        """Give everything back."""
+        """Close the connection, which also releases the duty of taking snapshots."""
 
 
 class Followed(View, SnapshotStore, Protocol):
-    """A store that another process writes to, where snapshots may be saved."""
+    """A store that another process writes to. This process reads it, and may save snapshots."""
 
 
 class Shared(NamedTuple):
-    """The ways to open a store that several processes share."""
+    """Constructors for the parts of a store that several processes share."""
 
     claimed: Callable[[], ClaimedStore]
-    """The store, with the right to write; raises `StoreInUse` at once where another has it."""
+    """Opens the store with the right to write; raises `StoreInUse` soon if another process holds the right."""
     followed: Callable[[], Followed]
     sharing: Callable[[], Sharing]
     is_there: Callable[[], bool]
-    """Whether somebody has begun the log."""
+    """Returns True if the log has lines."""

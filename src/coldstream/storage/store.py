@@ -1,6 +1,6 @@
-"""The contract of every store: a log that only grows, and snapshots of what it led to.
+"""The interface of a store: an append-only log of lines, and snapshots of the state learned from them.
 
-A store knows nothing of what its lines mean. It is used by one thread at a time.
+A store does not interpret its lines. It is used by one thread at a time.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,161 +10,164 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 
 class LogLine(NamedTuple):
-    """A line to be appended to the log."""
+    """A line to append to the log."""
 
     body: bytes
-    """JSON, in UTF-8."""
+    """The line as JSON in UTF-8."""
     user: str | None = None
-    """Whose line it is: it goes when the person is purged."""
+    """The user whose data the line holds. The line is erased when that user is purged."""
     event_id: str | None = None
-    """The client's name of the event; the log has each at most once."""
+    """The client's id of the event. The log contains each id at most once."""
     forgets: bool = False
-    """Whether the line asks for its user to be purged."""
+    """True if the line requests that its user be purged."""
 
 
 class Entry(NamedTuple):
-    """A line that the log has. Positions rise from 1; gaps are lines that were purged."""
+    """A line read from the log. Positions rise from 1; gaps in them are purged lines."""
 
     position: int
     body: bytes
 
 
 class Saved(NamedTuple):
-    """A snapshot that the store has. The newest has the highest number; the position is that of the last line it knows."""
+    """A stored snapshot. The newest has the highest number; `position` is the last log line that the snapshot includes."""
 
     number: int
     position: int
 
 
 class SnapshotStore(Protocol):
-    """Where snapshots are, of a store that this process writes to or one that it follows; as `Store` has it."""
+    """The snapshots of a store, for a process that writes to the store or follows it. The methods are those of `Store`."""
 
     def save(self, position: int, file: Path, /) -> Saved:
-        """Take over a finished snapshot file."""
+        """Move a finished snapshot file into the store."""
 
     def snapshots(self) -> list[Saved]:
-        """The snapshots there are, the newest first."""
+        """Return the stored snapshots, the newest first."""
 
     def discard(self, saved: Saved, /) -> None:
-        """Erase a snapshot, for good."""
+        """Delete a snapshot irreversibly."""
 
     def checksum(self, position: int, /) -> int | None:
-        """The checksum of a line; None where the log has none, or not any more."""
+        """Return the checksum of a log line; None if the log does not have the line, or no longer has it."""
 
 
 class Store(Protocol):
-    """A log and snapshots. Raises `StoreUnavailable` where the disk or the server fails, and goes on when that is over.
+    """A log with its snapshots, opened by the process that writes to it.
 
-    After `StoreUnavailable` from `append` the lines may or may not be in the log, but all or none: `read` tells.
-    A store whose right to write went to another process raises `StoreInUse`, and a damaged one `StoreDamaged`. The right may
-    be lost and had again unnoticed, so whoever appends says what it knows.
+    Calls raise `StoreUnavailable` while the disk or the server fails, and work again afterwards. After `StoreUnavailable`
+    from `append`, either all of the lines are in the log or none are: `read` tells which. Calls raise `StoreInUse` if
+    another process took the right to write, and `StoreDamaged` if the store is damaged. A process may lose the right and
+    regain it without noticing, so `append` takes the last position that its caller knows.
     """
 
     def append(self, lines: Sequence[LogLine], after: int, /) -> list[int | None]:
-        """Make lines durable, all or none; the position of each, or None for an event id that the log has already.
+        """Append lines durably and atomically, after the position `after`, which must be the last of the log.
 
-        They continue the log behind a position, which has to be its last. Where the log has gone on without whoever appends,
-        nothing is written and `StoreMovedOn` is raised: `read` tells what is new.
+        Return the position of each line, or None for an event id that the log already has. If another process appended lines
+        in the meantime, nothing is written and `StoreMovedOn` is raised: `read` returns the new lines.
         """
 
     def touch(self) -> None:
-        """Write what is there already; raises what `append` would where nothing can be written."""
+        """Rewrite existing metadata to test writing; raises what `append` would raise if the store cannot be written."""
 
     def read(self, after: int, until: int | None = None, /) -> Iterator[Entry]:
-        """The lines behind a position, in order, those that were there when it began and are not purged meanwhile.
+        """Yield the lines after a position, in order, up to the position `until` if given.
 
-        All of them, or those up to another position.
-
-        Raises `StoreDamaged` at the first that is missing, or is not what was written.
+        Only lines that exist when the reading begins are read; lines purged in the meantime may be left out. Raises
+        `StoreDamaged` at the first line that is missing or was changed.
         """
 
     def has_lines(self, user: str, after: int, until: int, /) -> bool:
-        """Whether any of the lines behind a position and up to another is a user's. It may look at all of them."""
+        """Return True if a user has a line after `after`, up to and including `until`. It may scan all of these lines."""
 
     def last(self) -> int:
-        """The last position that was ever given out, purged or not; 0 in an empty log."""
+        """Return the highest position ever assigned, purged or not; 0 in an empty log."""
 
     def checksum(self, position: int, /) -> int | None:
-        """The checksum of a line, purged or not; None where the log has none, or not any more."""
+        """Return the checksum of a line, purged or not; None if the log does not have the line, or no longer has it."""
 
     def forgotten(self) -> dict[str, int]:
-        """The users that lines ask to be purged, and who are not yet; each with the position of the last line that asks."""
+        """Return the users with a requested, unfinished purge, each with the position of the last line that requests it."""
 
     def purge(self, users: Mapping[str, int], base: int, /) -> None:
-        """Erase the lines of each user up to a position of its own, for good, with their event ids.
+        """Erase the lines of each user up to the position given for that user, irreversibly, with their event ids.
 
-        From now on no replay begins before the base, and nothing is erased behind it. It may be repeated, and has to be
+        No replay may start before `base` afterwards, and no line after it is erased. The call can be repeated, and must be
         after `StoreUnavailable`.
         """
 
     def purge_in_steps(self, users: Mapping[str, int], base: int, /) -> Iterator[None]:
-        """The same in steps, between which the store may be used. Until the last is done, `forgotten` tells of the users."""
+        """Like `purge`, in steps between which the store may be used.
+
+        `forgotten` returns the users until the last step is done.
+        """
 
     def base(self) -> int:
-        """Where a replay may begin at the earliest: the highest base of any purge or cut, 0 if there was none."""
+        """Return the earliest position from which a replay may start: the highest base of any purge or cut, or 0."""
 
     def cut_off(self, position: int, kept: Sequence[LogLine], /) -> None:
-        """Let the log begin behind a position: the lines up to it are not read any more, and `clear_in_steps` deletes them.
+        """Mark the lines up to a position as deleted: they are no longer read, and `clear_in_steps` deletes them.
 
-        What is `kept` of them is added to what was kept before; it goes when its user is purged. No replay begins before the
-        position, and event ids before it are forgotten.
+        The lines `kept` stand for the deleted ones, and are added to those of earlier cuts; a kept line is erased when its
+        user is purged. No replay may start before the position, and the event ids of the deleted lines are forgotten.
         """
 
     def clear_in_steps(self) -> Iterator[None]:
-        """Delete what lies before the cut, in steps, between which the store may be used. It may be repeated."""
+        """Delete the lines before the cut, in steps between which the store may be used. The call can be repeated."""
 
     def mark(self, time: float, /) -> None:
-        """Note that all lines there are were written by a time, in seconds since 1970."""
+        """Record a time, in seconds since 1970, by which all current lines were written."""
 
     def cut(self) -> int:
-        """The last position before which lines were deleted because they were old; 0 if none were."""
+        """Return the position up to which lines were deleted for their age; 0 if none were."""
 
     def kept(self) -> list[LogLine]:
-        """What is kept of lines that were deleted, as it was given to `cut_off`, less what was purged."""
+        """Return the lines kept for deleted ones, as given to `cut_off`, without those of purged users."""
 
     def marks(self) -> list[tuple[int, float]]:
-        """Positions at which the log ended, by position, each with the time of which it was said."""
+        """Return the recorded marks, ordered by position: the last position of the log at that time, and the time."""
 
     def size(self) -> int:
-        """About how many bytes log and snapshots take, with a WAL, without what is free for new lines."""
+        """Return the approximate bytes of the log (with its WAL) and the snapshots, without space free for new lines."""
 
     def trim(self) -> None:
-        """Give back to the disk what is taken for nothing, as far as nobody reads it now."""
+        """Return unused space to the disk, as far as no reader prevents it."""
 
     def save(self, position: int, file: Path, /) -> Saved:
-        """Take over a finished snapshot file; the file itself is gone afterwards. It is durable and whole, or not there.
+        """Move a finished snapshot file into the store durably and atomically. The given file no longer exists afterwards.
 
-        Raises `StoreMovedOn` where the position is before the base: the snapshot would know people who were erased.
+        Raises `StoreMovedOn` if the position precedes the base, because the snapshot would still hold erased users.
         """
 
     def snapshots(self) -> list[Saved]:
-        """The snapshots there are, the newest first."""
+        """Return the stored snapshots, the newest first."""
 
     def opened(self, saved: Saved, /) -> AbstractContextManager[Path]:
-        """A file with the content of a snapshot, to be read only; it may be gone when the block ends.
+        """Open a read-only file with the content of a snapshot, as a context manager.
 
-        Raises `InvalidSnapshot` where the snapshot is not there any more.
+        The file may be removed after the block. Raises `InvalidSnapshot` if the snapshot no longer exists.
         """
 
     def discard(self, saved: Saved, /) -> None:
-        """Erase a snapshot, for good; one that is gone already is none to erase."""
+        """Delete a snapshot irreversibly. A snapshot that no longer exists is ignored."""
 
     def log_name(self) -> str:
-        """Where the log is, for people."""
+        """Return the location of the log, for messages."""
 
     def snapshot_name(self, saved: Saved, /) -> str:
-        """Where a snapshot is, for people."""
+        """Return the location of a snapshot, for messages."""
 
     def check(self) -> None:
-        """Raise `StoreDamaged` where the database finds fault with itself, beyond what lines and their checksums tell."""
+        """Raise `StoreDamaged` if the database's own integrity check fails, beyond what the checksums of lines detect."""
 
     def close(self) -> None:
-        """Give everything back. Another process may open the store afterwards."""
+        """Close the store and release the right to write, so that another process can open it."""
 
 
 @runtime_checkable
 class ClaimedStore(Store, Protocol):
-    """A store that others follow, with the right to write, which they may take."""
+    """A store that other processes follow, opened with the right to write, which those processes may take over."""
 
     epoch: int
-    """Begins whenever the right is taken, and is compared with every line that is written."""
+    """The writer's epoch, which rises when the right to write is taken. Every append verifies it."""

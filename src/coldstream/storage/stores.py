@@ -1,4 +1,4 @@
-"""Which store an address means: `sqlite:FOLDER` or `postgresql://USER@HOST/DATABASE`."""
+"""Selection of a store by its address: `sqlite:FOLDER` or `postgresql://USER@HOST/DATABASE`."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -24,38 +24,41 @@ class _Kind(NamedTuple):
 
 
 def opened(url: str) -> Store:
-    """The store at an address, made if there is none. Nobody else writes to it until it is closed."""
+    """Open the store at an address for writing, creating it if there is none.
+
+    No other process can write until it is closed.
+    """
     return _kind(url).opened(url)
 
 
 def shared(url: str) -> Shared | None:
-    """The ways in which several processes use the store at an address; None where only one can."""
+    """Return the constructors for a store that several processes share; None if its kind supports only one process."""
     share = _kind(url).shared
     return None if share is None else share(url)
 
 
 def shown(url: str) -> ShownStore:
-    """Where lists are kept that were shown, beside the store at an address."""
+    """Open the store of shown lists beside the store at an address."""
     return _kind(url).shown(url)
 
 
 def read_shown(url: str) -> Iterator[ShownList]:
-    """The lists that are kept beside the store at an address, whoever writes to it."""
+    """Yield the shown lists kept beside the store at an address, while another process may write to it."""
     return _kind(url).read_shown(url)
 
 
 def inspected(url: str) -> View:
-    """A look into the store at an address, whoever writes to it. It changes nothing."""
+    """Open a read-only view of the store at an address, while another process may write to it."""
     return _kind(url).inspected(url)
 
 
 def exported(url: str) -> AbstractContextManager[Export]:
-    """All that the store at an address holds now, whoever writes to it."""
+    """Open a consistent export of the store at an address, as a context manager, while another process may write to it."""
     return _kind(url).exported(url)
 
 
 def filled(url: str, export: Export) -> None:
-    """Make a store at an address where there is none, with all that another held. It is there as a whole or not at all."""
+    """Create a store at an address that has none, atomically, from an export of another store."""
     _kind(url).filled(url, export)
 
 

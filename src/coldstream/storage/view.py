@@ -1,4 +1,4 @@
-"""The contract of whoever looks into a store beside its writer: what is there can be read, and nothing changes."""
+"""The interface of a read-only view of a store, beside its writer."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -9,54 +9,53 @@ from coldstream.storage.store import Entry, LogLine, Saved
 
 
 class View(Protocol):
-    """What a `Store` tells, with the same meaning. The writer goes on: `base` and `last` may rise between calls."""
+    """A read-only view of a store. The writer goes on meanwhile, so `base` and `last` may rise between calls."""
 
     def read(self, after: int, until: int | None = None, /) -> Iterator[Entry]:
-        """The lines behind a position, in order, those that were there when it began and are not purged meanwhile.
+        """Yield the lines after a position, in order, up to the position `until` if given.
 
-        All of them, or those up to another position.
-
-        Raises `StoreDamaged` at the first that is missing, or is not what was written.
+        Only lines that exist when the reading begins are read; lines purged in the meantime may be left out. Raises
+        `StoreDamaged` at the first line that is missing or was changed.
         """
 
     def last(self) -> int:
-        """The last position that was ever given out."""
+        """Return the highest position ever assigned; 0 in an empty log."""
 
     def checksum(self, position: int, /) -> int | None:
-        """The checksum of a line, purged or not; None where the log has none, or not any more."""
+        """Return the checksum of a line, purged or not; None if the log does not have the line, or no longer has it."""
 
     def forgotten(self) -> dict[str, int]:
-        """The users that lines ask to be purged, and who are not yet; each with the position of the last line that asks."""
+        """Return the users with a requested, unfinished purge, each with the position of the last line that requests it."""
 
     def base(self) -> int:
-        """Where a replay may begin at the earliest."""
+        """Return the earliest position from which a replay may start."""
 
     def cut(self) -> int:
-        """The last position before which lines were deleted because they were old; 0 if none were."""
+        """Return the position up to which lines were deleted for their age; 0 if none were."""
 
     def kept(self) -> list[LogLine]:
-        """What is kept of lines that were deleted, as it was given to `cut_off`, less what was purged."""
+        """Return the lines kept for deleted ones, as given to `Store.cut_off`, without those of purged users."""
 
     def marks(self) -> list[tuple[int, float]]:
-        """Positions at which the log ended, by position, each with the time of which it was said."""
+        """Return the recorded marks, ordered by position: the last position of the log at that time, and the time."""
 
     def size(self) -> int:
-        """About how many bytes log and snapshots take, with a WAL, without what is free for new lines."""
+        """Return the approximate bytes of the log (with its WAL) and the snapshots, without space free for new lines."""
 
     def snapshots(self) -> list[Saved]:
-        """The snapshots there are, the newest first."""
+        """Return the stored snapshots, the newest first."""
 
     def opened(self, saved: Saved, /) -> AbstractContextManager[Path]:
-        """A file with the content of a snapshot, to be read only."""
+        """Open a read-only file with the content of a snapshot, as a context manager."""
 
     def log_name(self) -> str:
-        """Where the log is, for people."""
+        """Return the location of the log, for messages."""
 
     def snapshot_name(self, saved: Saved, /) -> str:
-        """Where a snapshot is, for people."""
+        """Return the location of a snapshot, for messages."""
 
     def check(self) -> None:
-        """Raise `StoreDamaged` where the database finds fault with itself, beyond what lines and their checksums tell."""
+        """Raise `StoreDamaged` if the database's own integrity check fails, beyond what the checksums of lines detect."""
 
     def close(self) -> None:
-        """Give everything back."""
+        """Close the view and release its resources."""

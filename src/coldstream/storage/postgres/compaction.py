@@ -1,7 +1,7 @@
-"""Deleting the beginning of a log in PostgreSQL: what is asked of a connection.
+"""Deletion of old log lines in PostgreSQL.
 
-First the cut is noted, and from then on nobody reads before it. Then lines are deleted, a step at a time. A vacuum makes
-their room free for new lines; the table's file does not become shorter.
+The cut is recorded first, and no reader reads before it from then on. Then the lines are deleted in steps. A vacuum makes
+their space available for new lines; the file of the table does not become shorter.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,15 +13,15 @@ from coldstream.storage.postgres import log as postgres_log
 from coldstream.storage.store import LogLine
 
 STEP = 10_000
-"""Lines that are deleted in one transaction."""
+"""Number of lines deleted per transaction."""
 
 _SAMPLE = 1000
 _BESIDE = 100
-"""Bytes that indexes and the head of a row take for a line, about."""
+"""Approximate bytes per line for index entries and the row header."""
 
 
 def cut_off(connection: Connection, position: int, kept: Sequence[LogLine], epoch: int) -> None:
-    """Note that lines up to a position are to be deleted, and what is kept of them, all or nothing."""
+    """Record atomically that lines up to a position are to be deleted, and the lines kept for them."""
     with connection.transaction():
         postgres_log.hold_epoch(connection, epoch)
         before = postgres_log.bounds(connection)
@@ -30,17 +30,17 @@ def cut_off(connection: Connection, position: int, kept: Sequence[LogLine], epoc
         query = "UPDATE coldstream_meta SET base = %s, cut = %s, seal = %s"
         connection.execute(query, (after.base, after.cut, sealed(after)))
         insert_kept(connection, kept)
-        # The newest of the marks stays: time goes on from it.
+        # The newest mark before the cut stays: it is the time at which the remaining log begins.
         query = (
             "DELETE FROM coldstream_mark WHERE position < (SELECT max(position) FROM coldstream_mark WHERE position <= %s)"
         )
         connection.execute(query, (position,))
-        # Its number and its checksum stay: the next line begins there.
+        # The line at the cut keeps its position and checksum, because the next line's checksum continues it.
         connection.execute(f"{postgres_log.BLANK} WHERE position = %s", (position,))
 
 
 def delete_some(connection: Connection) -> bool:
-    """Delete the first lines of those before the cut; whether there were any."""
+    """Delete up to `STEP` lines before the cut; return False if there were none."""
     cut = postgres_log.bounds(connection).cut
     ((first,),) = connection.execute("SELECT min(position) FROM coldstream_log")
     if first is None or first >= cut:
@@ -50,7 +50,7 @@ def delete_some(connection: Connection) -> bool:
 
 
 def size(connection: Connection) -> int:
-    """About how many bytes lines and snapshots take: their number, and what a line of late takes."""
+    """Return the approximate bytes of lines and snapshots, estimated from the number and recent size of lines."""
     log = postgres_log.bounds(connection)
     query = (
         "SELECT coalesce(avg(pg_column_size(log.*)), 0)::float8 FROM "
@@ -62,38 +62,38 @@ def size(connection: Connection) -> int:
 
 
 def kept(connection: Connection) -> list[LogLine]:
-    """What is kept of lines that were deleted."""
+    """Return the lines kept for deleted ones."""
     rows = connection.execute("SELECT person, body FROM coldstream_kept", binary=True)
     return [LogLine(body, None if person is None else person.decode()) for person, body in rows]
 
 
 def purge_kept(connection: Connection, users: Mapping[str, int]) -> None:
-    """Erase what is kept of users' lines."""
+    """Erase the kept lines of users."""
     query = "DELETE FROM coldstream_kept WHERE person = ANY (%b::bytea[])"
     connection.execute(query, ([user.encode() for user in users],))
 
 
 def fill(connection: Connection, lines: Sequence[LogLine], own: Sequence[tuple[int, float]]) -> None:
-    """Write what another store kept, and its marks."""
+    """Insert kept lines and marks exported from another store."""
     insert_kept(connection, lines)
     query = "INSERT INTO coldstream_mark SELECT * FROM unnest(%b::bigint[], %b::float8[])"
     connection.execute(query, ([position for position, _ in own], [time for _, time in own]))
 
 
 def insert_kept(connection: Connection, lines: Sequence[LogLine]) -> None:
-    """Add to what is kept."""
+    """Insert kept lines."""
     people = [None if line.user is None else line.user.encode() for line in lines]
     query = "INSERT INTO coldstream_kept SELECT * FROM unnest(%b::bytea[], %b::bytea[])"
     connection.execute(query, (people, [line.body for line in lines]))
 
 
 def mark(connection: Connection, time: float) -> None:
-    """Note when the log ended where it does."""
+    """Record a time for the current end of the log."""
     query = "INSERT INTO coldstream_mark SELECT last, %s FROM coldstream_meta ON CONFLICT DO NOTHING"
     connection.execute(query, (time,))
 
 
 def marks(connection: Connection) -> list[tuple[int, float]]:
-    """All marks, by position."""
+    """Return all marks, ordered by position."""
     query = "SELECT position, time FROM coldstream_mark ORDER BY position"
     return [(int(position), float(time)) for position, time in connection.execute(query)]

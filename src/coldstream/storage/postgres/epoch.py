@@ -1,8 +1,8 @@
-"""Whose turn it is to write, in PostgreSQL: what is asked of a connection.
+"""The right to write in PostgreSQL: SQL queries for the writer's lock, epoch and heartbeat.
 
-The right to write is a lock that goes with its session, and an epoch that rises whenever somebody takes the right. Every
-append compares the epoch in its own transaction. So a process that was stopped, or whose network was cut, and that comes
-back when another has taken its place, writes nothing, whatever it believes of its lock.
+The right to write is an advisory lock held by a session, and an epoch that rises whenever a process takes the right. Every
+append compares the epoch in its own transaction. So a process that was paused or cut off from the network, and returns after
+another process took its place, can write nothing, even if it believes that it still holds the lock.
 """
 
 from typing import LiteralString
@@ -15,15 +15,18 @@ TABLE = """
 CREATE TABLE IF NOT EXISTS coldstream_writer (epoch bigint NOT NULL, address text, beat bigint NOT NULL);
 """
 WRITER, DUTY = 0x636F6C64, 0x636F6C65
-"""The classes of two locks: of whoever writes, and of the follower that takes the snapshots. The object is the schema."""
+"""The class ids of two advisory locks: of the writer, and of the follower that takes snapshots.
+
+The object id is the schema.
+"""
 
 CHANNEL = "coldstream"
 
 LONGEST_LOCK, LONGEST_IDLE = 500, 2000
-"""Milliseconds: to wait for a row that a writer without life may hold, and that a transaction may wait for its client."""
+"""Milliseconds to wait for a row lock that an unresponsive writer may hold, and for which a transaction may stay idle."""
 
 _SCHEMA: LiteralString = "hashtext(coalesce(current_schema(), ''))"
-# An object of a lock is an unsigned number, and a hash has a sign.
+# The object id of a lock is unsigned, but a hash is signed.
 _HOLDER: LiteralString = (
     "FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2 AND granted "  # noqa: S608
     "AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
@@ -32,24 +35,24 @@ _HOLDER: LiteralString = (
 
 
 def channel(connection: Connection) -> str:
-    """What new lines of the schema are told on."""
+    """Return the name of the channel on which new lines of the schema are notified."""
     ((name,),) = connection.execute(f"SELECT '{CHANNEL}_' || ({_SCHEMA}::bigint & 4294967295)")
     return str(name)
 
 
 def try_lock(connection: Connection, which: int) -> bool:
-    """Get a lock of the schema, if nobody has it. It goes with the connection."""
+    """Try to acquire an advisory lock of the schema, without waiting. The lock ends with the connection."""
     ((held,),) = connection.execute(f"SELECT pg_try_advisory_lock(%s, {_SCHEMA})", (which,))
     return bool(held)
 
 
 def unlock(connection: Connection, which: int) -> None:
-    """Give a lock back."""
+    """Release an advisory lock of the schema."""
     connection.execute(f"SELECT pg_advisory_unlock(%s, {_SCHEMA})", (which,))
 
 
 def claim(connection: Connection) -> int:
-    """Begin an epoch of one's own. Whoever wrote before can append nothing any more."""
+    """Begin a new epoch and return it. Writers of earlier epochs can append nothing from then on."""
     with connection.transaction():
         ((epoch,),) = connection.execute("UPDATE coldstream_meta SET epoch = epoch + 1 RETURNING epoch")
         connection.execute("DELETE FROM coldstream_writer")
@@ -58,21 +61,24 @@ def claim(connection: Connection) -> int:
 
 
 def announce(connection: Connection, epoch: int, address: str | None) -> None:
-    """Say where the writer of an epoch is reached; None where it takes nothing any more. Whoever listens hears of it."""
+    """Publish the address of the writer of an epoch, and notify listeners; None if the writer no longer accepts writes."""
     query = "UPDATE coldstream_writer SET address = %s WHERE epoch = %s RETURNING pg_notify(%s, '')"
     connection.execute(query, (address, epoch, channel(connection)))
 
 
 def beat(connection: Connection, epoch: int) -> bool:
-    """Show that the writer of an epoch is alive; whether it is still its turn."""
+    """Send a heartbeat of the writer of an epoch; return False if that epoch has ended."""
     return connection.execute("UPDATE coldstream_writer SET beat = beat + 1 WHERE epoch = %s", (epoch,)).rowcount == 1
 
 
 def unseat(connection: Connection, epoch: int) -> bool:
-    """End the epoch of a writer that shows no life, and its session; whether it was that one's turn until now."""
+    """End the epoch and the session of an unresponsive writer.
+
+    Return False if another epoch has begun already, or if this role may not end the writer's session.
+    """
     try:
         ended = _end(connection, epoch)
-    except errors.LockNotAvailable:  # it was stopped in the midst of a transaction, which will not come to its end
+    except errors.LockNotAvailable:  # the writer was stopped inside a transaction, which will never end by itself
         _end_session(connection)
         ended = _end(connection, epoch)
     return ended and _end_session(connection)
@@ -88,21 +94,21 @@ def _end(connection: Connection, epoch: int) -> bool:
 
 
 def _end_session(connection: Connection) -> bool:
-    """End the session of whoever holds the right to write; whether that may be done."""
+    """End the session that holds the right to write; return False if this role may not end it."""
     try:
         connection.execute(f"SELECT pg_terminate_backend(pid, {LONGEST_LOCK}) {_HOLDER}", (WRITER,))
-    except errors.InsufficientPrivilege:  # another role's: its lock stays, and its epoch is over all the same
+    except errors.InsufficientPrivilege:  # another role owns the session: its lock stays, although its epoch has ended
         return False
     return True
 
 
 def let_nothing_hang(connection: Connection) -> None:
-    """Have the server end a transaction that its client does not go on with: others wait for what it has locked."""
+    """Have the server end transactions that their client leaves idle, because others wait for their locks."""
     connection.execute(f"SET idle_in_transaction_session_timeout = {LONGEST_IDLE}")
 
 
 def look(connection: Connection) -> News:
-    """How the log and its writer stand."""
+    """Return the writer's epoch, address and heartbeat, and the bounds of the log."""
     query = (
         "SELECT meta.epoch, meta.last, meta.base, writer.address, coalesce(writer.beat, 0), "  # noqa: S608
         f"EXISTS (SELECT {_HOLDER}), EXISTS (SELECT {_HOLDER}) "

@@ -1,4 +1,4 @@
-"""A store in PostgreSQL as it is at one moment, and a schema that is filled from one."""
+"""Export of a store in PostgreSQL, and creation of a store in a schema from an export."""
 
 import tempfile
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from coldstream.storage.store import Saved
 
 
 class PostgresExport:
-    """One transaction that sees the store as it was when it began."""
+    """A consistent export: one transaction that sees the store as it was when it began."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -47,7 +47,7 @@ class PostgresExport:
 
 @contextmanager
 def exported(url: str) -> Iterator[Export]:
-    """The store as it is now. The writer goes on meanwhile."""
+    """Open a consistent export of the store, while its writer may go on."""
     session = Session(url, begin_to_read)
     try:
         with session.connection() as connection:
@@ -59,7 +59,7 @@ def exported(url: str) -> Iterator[Export]:
 
 
 def filled(url: str, export: Export) -> None:
-    """Make a store in a schema that has none, all of it or nothing."""
+    """Create a store from an export, atomically, in a schema that has none."""
     session = Session(url, _check_empty)
     try:
         with session.connection() as connection:

@@ -1,4 +1,4 @@
-"""A store in PostgreSQL as a follower uses it: all is read, and nothing is written but snapshots."""
+"""The store in PostgreSQL as a follower uses it: all of it is readable, and only snapshots are written."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -15,7 +15,7 @@ from coldstream.storage.store import Entry, LogLine, Saved
 
 
 class PostgresFollowed:
-    """What a `View` tells, and snapshots. One that is saved continues those that were seen last: others may save too."""
+    """A read-only view of the log, with writable snapshots. Several followers may save snapshots concurrently."""
 
     def __init__(self, url: str) -> None:
         self._session = Session(url, _begin_to_follow)
@@ -58,9 +58,11 @@ class PostgresFollowed:
         return self._view.opened(saved)
 
     def save(self, position: int, file: Path, /) -> Saved:
-        """As `Store.save`; raises `StoreMovedOn` too where another has saved one that knows more, or any since `snapshots`.
+        """Move a finished snapshot file into the store, like `Store.save`.
 
-        So none comes in from before those that take the place of all others when people are erased.
+        Raises `StoreMovedOn` also if another process saved a snapshot at a later position, or any snapshot since this
+        process last called `snapshots`. So no older snapshot can follow those that replace all others after users were
+        erased.
         """
         if position < self._newest.position:
             message = f"snapshot {self._newest.number} knows line {self._newest.position}, and this one line {position}"

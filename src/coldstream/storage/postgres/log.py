@@ -1,7 +1,7 @@
-"""The log and the snapshots in PostgreSQL: what is asked of a connection.
+"""SQL queries of the log and the snapshots in PostgreSQL.
 
-Names are kept as bytes of UTF-8, because a text in PostgreSQL cannot hold every character. A line that is purged leaves its
-number and its checksum.
+Names are stored as UTF-8 bytes, because a text in PostgreSQL cannot hold every character. A purged line keeps its position
+and checksum.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,10 +20,10 @@ from coldstream.storage.store import LogLine, Saved
 VERSION = 4
 
 WITHOUT_CHECKSUMS, WITHOUT_CUT, WITHOUT_EPOCH = 1, 2, 3
-"""Formats of older releases."""
+"""Format versions of older releases, which `migration.migrate` converts."""
 
 CHUNK = 8 * 2**20
-"""Bytes of a snapshot in one row."""
+"""Maximal bytes of a snapshot stored in one row."""
 
 _SCHEMA = """
 CREATE TABLE coldstream_meta (
@@ -53,17 +53,17 @@ BLANK = "UPDATE coldstream_log SET person = NULL, event = NULL, forgets = NULL, 
 
 
 def exists(connection: Connection) -> bool:
-    """Whether there is a store in the schema that the connection uses."""
+    """Return True if the current schema of the connection contains a store."""
     return bool(_value(connection, "SELECT to_regclass(quote_ident(current_schema()) || '.coldstream_meta') IS NOT NULL"))
 
 
 def is_current(connection: Connection) -> bool:
-    """Whether there is a store, of this release's format."""
+    """Return True if the schema contains a store in the format of this release."""
     return exists(connection) and _value(connection, "SELECT version FROM coldstream_meta") == VERSION
 
 
 def create(connection: Connection) -> None:
-    """Make the tables, all or none."""
+    """Create the tables of an empty store, atomically."""
     with connection.transaction():
         connection.execute(_SCHEMA)
         connection.execute(SINCE_CUT)
@@ -75,7 +75,7 @@ def create(connection: Connection) -> None:
 
 
 def check(connection: Connection) -> None:
-    """Refuse the tables of another release."""
+    """Raise `InvalidInput` if the tables have the format of another release."""
     version = _value(connection, "SELECT version FROM coldstream_meta")
     if version != VERSION:
         message = f"the store in PostgreSQL has format {version}, this release reads {VERSION}"
@@ -84,9 +84,10 @@ def check(connection: Connection) -> None:
 
 
 def append(connection: Connection, lines: Sequence[LogLine], after: int, epoch: int, channel: str) -> Numbered:
-    """Write lines, in one statement after one question, and tell those who listen.
+    """Append lines after the position `after`, with one query and one statement, and notify listeners.
 
-    The statement does nothing where the log has gone on since, or where another epoch has begun.
+    The statement writes nothing if the log was extended since the query, or if another epoch has begun. Raises
+    `StoreMovedOn` or `StoreInUse` then.
     """
     events = digests(lines)
     query = (
@@ -125,26 +126,29 @@ def append(connection: Connection, lines: Sequence[LogLine], after: int, epoch: 
 
 
 def touch(connection: Connection, epoch: int) -> None:
-    """Write what is there already."""
+    """Rewrite existing metadata, to test writing in an epoch."""
     with connection.transaction():
         hold_epoch(connection, epoch)
         connection.execute("UPDATE coldstream_meta SET last = last")
 
 
 def hold_epoch(connection: Connection, epoch: int) -> None:
-    """Let no other epoch begin, and no line be written, until the transaction ends; refuse where another has begun."""
+    """Lock the metadata row until the transaction ends, so that no epoch begins and no line is appended.
+
+    Raises `StoreInUse` if another epoch has begun.
+    """
     _check_epoch(_value(connection, "SELECT epoch FROM coldstream_meta FOR UPDATE"), epoch)
 
 
 def _check_epoch(current: int, own: int) -> None:
-    """Refuse to write in another's epoch."""
+    """Raise `StoreInUse` if another process has begun an epoch."""
     if current != own:
         message = f"store: another process has taken the right to write (its epoch is {current}, this one's {own})"
         raise StoreInUse(f"{message}; nothing was written: send it to that one")
 
 
 def insert(connection: Connection, rows: Sequence[Row]) -> None:
-    """Write rows as they are."""
+    """Insert rows unchanged."""
     own = [row._replace(forgets=None if row.forgets is None else bool(row.forgets)) for row in rows]
     query = (
         "INSERT INTO coldstream_log SELECT * FROM unnest("
@@ -154,7 +158,7 @@ def insert(connection: Connection, rows: Sequence[Row]) -> None:
 
 
 def begin_at(connection: Connection, own: Bounds, checksum: int) -> None:
-    """Say what holds of a log whose rows are inserted, and what checksum the first of them continues."""
+    """Record the bounds of a log whose rows are inserted, and the checksum that its first row continues."""
     if own.cut:
         connection.execute("INSERT INTO coldstream_log (position, checksum) VALUES (%s, %s)", (own.cut, checksum))
     query = "UPDATE coldstream_meta SET base = %s, last = %s, checksum = %s, cut = %s, seal = %s"
@@ -162,7 +166,7 @@ def begin_at(connection: Connection, own: Bounds, checksum: int) -> None:
 
 
 def page(connection: Connection, first: int, last: int) -> list[Row]:
-    """The first rows from one position to another."""
+    """Return the first rows, at most `PAGE`, from position `first` to position `last`, both included."""
     query = (
         "SELECT position, person, event, forgets, body, salt, checksum FROM coldstream_log "
         "WHERE position BETWEEN %b AND %b ORDER BY position LIMIT %b"
@@ -171,20 +175,20 @@ def page(connection: Connection, first: int, last: int) -> list[Row]:
 
 
 def has_lines(connection: Connection, user: str, after: int, until: int) -> bool:
-    """Whether a line behind a position and up to another is a user's."""
+    """Return True if a user has a line after `after`, up to and including `until`."""
     query = "SELECT 1 FROM coldstream_log WHERE person = %b AND position > %b AND position <= %b LIMIT 1"
     return connection.execute(query, (user.encode(), after, until)).fetchone() is not None
 
 
 def bounds(connection: Connection) -> Bounds:
-    """Where a replay may begin, and where the log ends."""
+    """Return the bounds of the log; raises `StoreDamaged` if they do not match their checksum."""
     ((*found, seal),) = connection.execute("SELECT base, last, checksum, cut, seal FROM coldstream_meta")
     return check_bounds(Bounds(*found), seal)
 
 
 def check_end(connection: Connection) -> None:
-    """Refuse a log whose last line is not the one that it should end with."""
-    # Both are asked for at once: the writer may go on between two questions.
+    """Raise `StoreDamaged` if the last line of the log is not the one that the bounds record."""
+    # One query reads both, because the writer may append lines between two queries.
     query = "SELECT (SELECT max(position) FROM coldstream_log), base, last, checksum, cut, seal FROM coldstream_meta"
     ((last, *found, seal),) = connection.execute(query)
     expected = check_bounds(Bounds(*found), seal)
@@ -193,13 +197,13 @@ def check_end(connection: Connection) -> None:
 
 
 def has(connection: Connection, end: Bounds) -> bool:
-    """Whether the log has the line that it ended with once."""
+    """Return True if the log contains the line that was its last one according to `end`, or if `end` is of an empty log."""
     query = "SELECT 1 FROM coldstream_log WHERE position = %s AND checksum = %s"
     return end.last == 0 or connection.execute(query, (end.last, end.checksum)).fetchone() is not None
 
 
 def forgotten(connection: Connection) -> dict[str, int]:
-    """The users that lines ask to be purged, in the order of the first line that asks, with the last."""
+    """Return the users whose purge is requested, in the order of the first request, each with the position of the last."""
     query = (
         "SELECT person, max(position) FROM coldstream_log WHERE forgets AND position > (SELECT cut FROM coldstream_meta) "
         "GROUP BY person ORDER BY min(position)"
@@ -208,7 +212,7 @@ def forgotten(connection: Connection) -> dict[str, int]:
 
 
 def purge(connection: Connection, users: Mapping[str, int], base: int, epoch: int) -> None:
-    """Erase the lines of users, all or none. What PostgreSQL kept of them for others is there until the next vacuum."""
+    """Blank the lines of users, atomically. PostgreSQL keeps the old row versions until the next vacuum."""
     assert max(users.values(), default=0) <= base
     with connection.transaction():
         query = (
@@ -223,7 +227,10 @@ def purge(connection: Connection, users: Mapping[str, int], base: int, epoch: in
 
 
 def save(connection: Connection, position: int, file: Path, number: int | None = None) -> Saved:
-    """Write a snapshot, all or none: the next, or one that has to be the next by its number."""
+    """Insert a snapshot, atomically, with the next number or with the given one.
+
+    Raises `StoreMovedOn` if the number is taken, or if the position precedes the base.
+    """
     try:
         with connection.transaction(), open(file, "rb") as content:
             if number is None:
@@ -231,7 +238,8 @@ def save(connection: Connection, position: int, file: Path, number: int | None =
             connection.execute("INSERT INTO coldstream_snapshot VALUES (%s, %s)", (number, position))
             for part, chunk in enumerate(iter(lambda: content.read(CHUNK), b"")):
                 connection.execute("INSERT INTO coldstream_snapshot_chunk VALUES (%b, %b, %b)", (number, part, chunk))
-            # At the end, so that nobody who writes waits for long: a base that rises does so before this, or sees it.
+            # The row lock comes last, so that writers wait only briefly: a rising base either precedes it, or sees the
+            # snapshot.
             check_knows_erased(_value(connection, "SELECT base FROM coldstream_meta FOR SHARE"), position)
     except errors.UniqueViolation:
         message = f"another process saved snapshot {number} at the same time"
@@ -240,13 +248,13 @@ def save(connection: Connection, position: int, file: Path, number: int | None =
 
 
 def snapshots(connection: Connection) -> list[Saved]:
-    """What there is, the newest first."""
+    """Return all snapshots, the newest first."""
     query = "SELECT number, position FROM coldstream_snapshot ORDER BY number DESC"
     return [Saved(*row) for row in connection.execute(query)]
 
 
 def fetch(connection: Connection, saved: Saved, file: BinaryIO) -> None:
-    """Write the content of a snapshot into a file."""
+    """Write the content of a snapshot to a file; raises `InvalidSnapshot` if the snapshot no longer exists."""
     if saved not in snapshots(connection):
         raise InvalidSnapshot(f"snapshot {saved.number} is not there any more; use another one")
     for chunk in _chunks(connection, saved):
@@ -254,7 +262,7 @@ def fetch(connection: Connection, saved: Saved, file: BinaryIO) -> None:
 
 
 def discard(connection: Connection, saved: Saved) -> None:
-    """Erase a snapshot."""
+    """Delete a snapshot."""
     connection.execute("DELETE FROM coldstream_snapshot WHERE number = %s", (saved.number,))
 
 

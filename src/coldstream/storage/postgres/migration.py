@@ -1,4 +1,4 @@
-"""From the formats of older releases in PostgreSQL to this one's: 1 has no checksums, 2 no cut, and 3 no epoch."""
+"""Conversion of older store formats in PostgreSQL: format 1 has no checksums, 2 no cut, and 3 no epoch."""
 
 from psycopg import Connection
 
@@ -28,7 +28,7 @@ ALTER TABLE coldstream_meta ALTER checksum SET NOT NULL, ALTER seal SET NOT NULL
 
 
 def migrate(connection: Connection) -> None:
-    """Make a log of an older release one of this, all of it or nothing; one of this release is left alone."""
+    """Convert a store of an older release to the current format, atomically."""
     ((version,),) = connection.execute("SELECT version FROM coldstream_meta")
     if version == WITHOUT_CHECKSUMS:
         _give_checksums(connection)
@@ -67,7 +67,7 @@ def _give_checksums(connection: Connection) -> None:
 
 
 def _fill_gaps(connection: Connection, base: int, last: int) -> None:
-    """Leave the numbers of lines that were purged: format 1 deleted the lines."""
+    """Insert blank rows for purged lines, which format 1 deleted."""
     query = "INSERT INTO coldstream_log (position) SELECT generate_series(1, %s::bigint) ON CONFLICT DO NOTHING"
     connection.execute(query, (base,))
     ((lines,),) = connection.execute("SELECT count(*) FROM coldstream_log")
@@ -76,7 +76,7 @@ def _fill_gaps(connection: Connection, base: int, last: int) -> None:
 
 
 def _summed(connection: Connection, last: int) -> int:
-    """Write the checksums; the last of them."""
+    """Write the checksums of all lines, and return the last one."""
     query = (
         "SELECT position, person, event, forgets, body FROM coldstream_log "
         "WHERE position BETWEEN %s AND %s ORDER BY position"

@@ -1,4 +1,4 @@
-"""A connection to PostgreSQL that comes back by itself."""
+"""A PostgreSQL connection that reconnects by itself."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -15,12 +15,12 @@ from coldstream.errors import InvalidInput, StoreInUse, StoreUnavailable
 from coldstream.storage.postgres.epoch import WRITER, try_lock
 
 PATIENCE = 10.0
-"""Seconds to wait for the right to write: the server may still be busy with what a killed process asked for last."""
+"""Seconds to wait for the right to write: the server may still be executing the last query of a killed process."""
 
 _DEFAULTS: dict[str, str | int] = {
     "application_name": "coldstream",
     "connect_timeout": 5,
-    # A server that is gone without a word is noticed after some ten seconds.
+    # With these values, a server that disappears silently is detected after about ten seconds.
     "keepalives_idle": 5,
     "keepalives_interval": 2,
     "keepalives_count": 3,
@@ -37,7 +37,10 @@ _UNAVAILABLE = (
 
 
 class Session:
-    """One connection, made when it is wanted and given up when it fails. `begin` is done first with each."""
+    """A connection that is opened on first use, and dropped when it fails.
+
+    `begin` is called first with every new connection.
+    """
 
     def __init__(self, url: str, begin: Callable[[Connection], None]) -> None:
         self._parameters = _parameters(url)
@@ -46,7 +49,10 @@ class Session:
 
     @contextmanager
     def connection(self) -> Iterator[Connection]:
-        """The connection. Where the server fails within the block, the next block has a new one."""
+        """Yield the connection.
+
+        If the server fails within the block, `StoreUnavailable` is raised and the next block reconnects.
+        """
         try:
             if self._connection is None:
                 self._connection = self._connected()
@@ -58,7 +64,7 @@ class Session:
             raise StoreUnavailable(message) from error
 
     def close(self) -> None:
-        """Give the connection back."""
+        """Close the connection."""
         connection, self._connection = self._connection, None
         if connection is not None:
             with suppress(psycopg.Error):
@@ -79,7 +85,7 @@ class Session:
 
 
 def vacuum_in_steps(url: str, *tables: LiteralString) -> Iterator[None]:
-    """Clear what PostgreSQL keeps of rows that are gone, over a connection of its own, so that others may go on."""
+    """Vacuum tables over a separate connection in a thread, yielding until it is done, so that the caller may go on."""
     outcome = list[BaseException]()
 
     def vacuum() -> None:
@@ -103,7 +109,10 @@ def vacuum_in_steps(url: str, *tables: LiteralString) -> Iterator[None]:
 
 
 def hold(connection: Connection, patience: float | None = None) -> None:
-    """Get the right to write to the schema that a connection uses, which goes with the connection."""
+    """Acquire the right to write to the connection's schema, waiting up to `patience` seconds (`PATIENCE` if None).
+
+    Raises `StoreInUse` after that. The right ends with the connection.
+    """
     end = time.monotonic() + (PATIENCE if patience is None else patience)
     while not try_lock(connection, WRITER):
         if time.monotonic() > end:
@@ -112,7 +121,10 @@ def hold(connection: Connection, patience: float | None = None) -> None:
 
 
 def _parameters(url: str) -> dict[str, str | int]:
-    """What to connect with. What libpq says of a bad address is kept back: it may take parts of a password for a host."""
+    """Return the connection parameters of an address.
+
+    An error message of libpq is withheld, because it may quote parts of a password as a host name.
+    """
     try:
         given = {name: value for name, value in conninfo_to_dict(url).items() if value is not None}
     except psycopg.ProgrammingError:
@@ -125,12 +137,12 @@ def _parameters(url: str) -> dict[str, str | int]:
 
 
 def _is_torn(given: dict[str, str | int]) -> bool:
-    """Whether an address was cut within its password, at a character that should have been escaped."""
+    """Return True if an address was split inside its password, at a character that should have been escaped."""
     host, port, database = (str(given.get(name, "")) for name in ("host", "port", "dbname"))
     return "@" in host or "@" in database or not f"0{port}".replace(",", "").isdigit()
 
 
 def _said(error: psycopg.Error) -> str:
-    """The first line of what the server or libpq said. Details, which may show values, stay out."""
+    """Return the first line of an error message. Details are left out, because they may contain values."""
     said = error.diag.message_primary or str(error) or type(error).__name__
     return said.splitlines()[0]

@@ -1,4 +1,4 @@
-"""What processes on one PostgreSQL schema say to each other: a connection that listens, and one question."""
+"""Signals between processes on one PostgreSQL schema, over a connection that listens for notifications."""
 
 import socket
 
@@ -13,11 +13,11 @@ from coldstream.storage.postgres.store import PostgresStore
 from coldstream.storage.sharing import News, Shared
 
 PATIENCE = 0.3
-"""Seconds that a process waits for the right to write where it could follow as well."""
+"""Seconds to wait for the right to write in a process that could follow instead."""
 
 
 class PostgresSharing:
-    """A session beside that of the store, which is never busy for long. What it holds goes with it."""
+    """A session separate from the store's, with short queries only. The locks that it holds end with its connection."""
 
     def __init__(self, url: str) -> None:
         self._duty = False
@@ -62,7 +62,7 @@ class PostgresSharing:
             try:
                 name = own.getsockname()
             finally:
-                own.detach()  # the descriptor stays the connection's
+                own.detach()  # the connection still owns the descriptor
         return str(name[0]) if isinstance(name, tuple) else "127.0.0.1"
 
     def close(self) -> None:
@@ -72,12 +72,12 @@ class PostgresSharing:
         self._duty = False
         postgres_log.check(connection)
         postgres_epoch.let_nothing_hang(connection)
-        connection.execute("SET synchronous_commit = off")  # a sign of life says nothing about a server that crashed
+        connection.execute("SET synchronous_commit = off")  # heartbeats need not survive a crash of the server
         connection.execute(SQL("LISTEN {}").format(Identifier(postgres_epoch.channel(connection))))
 
 
 def shared(url: str) -> Shared:
-    """The ways in which several processes use a schema."""
+    """Return the constructors for a store that several processes share."""
     return Shared(
         lambda: PostgresStore(url, PATIENCE),
         lambda: PostgresFollowed(url),
@@ -87,7 +87,7 @@ def shared(url: str) -> Shared:
 
 
 def is_there(url: str) -> bool:
-    """Whether a schema has a log of this format that somebody has begun. An older one is converted by whoever writes."""
+    """Return True if a schema has a log with lines in the current format. A writer converts older formats first."""
     found = False
 
     def ask(connection: Connection) -> None:

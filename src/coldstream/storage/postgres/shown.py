@@ -1,4 +1,4 @@
-"""Lists that were shown, in PostgreSQL: any replica keeps those that it shows, whoever writes to the log."""
+"""Shown lists in PostgreSQL. Every replica stores the lists that it shows, independently of the writer of the log."""
 
 import logging
 import math
@@ -15,22 +15,22 @@ from coldstream.storage.shown import PositionCount, ShownList, Take, day_of, lis
 log = logging.getLogger(__name__)
 
 PAGE = 1000
-"""Lists that are read at once."""
+"""Number of lists read per query."""
 
 STEP = 1000
-"""Lists that are deleted or handed over in one transaction."""
+"""Number of lists deleted or reassigned per transaction."""
 
 SAMPLE = 1000
-"""Lists whose size is taken for that of all others."""
+"""Number of recent lists whose average size estimates that of all lists."""
 
 BESIDE = 150
-"""Bytes that indexes and the head of a row take for a list, about."""
+"""Approximate bytes per list for index entries and the row header."""
 
 LONGEST_LOCK = 2000
-"""Milliseconds to wait for what another session has locked."""
+"""Milliseconds to wait for a lock that another session holds."""
 
 MAKING = 0x636F6C66
-"""The class of the lock of whoever makes the tables. The object is the schema."""
+"""The class id of the advisory lock under which the tables are created. The object id is the schema."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS coldstream_shown (
@@ -52,13 +52,13 @@ _COLUMNS = "name, person, time, items, first, taken"
 
 
 class PostgresShown:
-    """The lists of all replicas on a database."""
+    """The shown lists of all replicas on a database."""
 
     def __init__(self, url: str) -> None:
         self._url = url
         self._session = Session(url, _begin)
         try:
-            with self._session.connection():  # the tables are made now, or when the server can be used
+            with self._session.connection():  # creates the tables now, or once the server is available
                 pass
         except StoreUnavailable as error:
             log.warning("lists that were shown cannot be kept yet", extra={"reason": str(error)})
@@ -130,7 +130,7 @@ class PostgresShown:
         return int(count * each)
 
     def _room(self) -> tuple[int, float]:
-        """About how many lists there are, from the numbers of the first and the last, and what each of the last takes."""
+        """Return the approximate number of lists, from the first and last number, and the average bytes of recent lists."""
         query = f"""
             SELECT coalesce((SELECT max(number) - min(number) + 1 FROM coldstream_shown), 0),
             coalesce((SELECT avg(pg_column_size(late.*)) FROM
@@ -141,7 +141,7 @@ class PostgresShown:
         return int(count), each + BESIDE
 
     def _deleted(self, condition: LiteralString, value: object, count: int) -> bool:
-        """Delete the first lists that meet a condition; whether there were any."""
+        """Delete the first lists that meet a condition; return False if there were none."""
         some = f"SELECT number FROM coldstream_shown WHERE {condition} LIMIT %b"  # noqa: S608
         with self._session.connection() as connection:
             query = f"DELETE FROM coldstream_shown WHERE number = ANY (ARRAY({some}))"  # noqa: S608
@@ -155,7 +155,7 @@ class PostgresShown:
 
 
 def read(url: str) -> Iterator[ShownList]:
-    """All lists of a database, whoever uses it; none where none were ever kept."""
+    """Yield all shown lists of a database, while other processes may use it; none if no list was ever stored."""
     session = Session(url, _begin_to_read)
     try:
         with session.connection() as connection:
@@ -187,7 +187,7 @@ def _begin(connection: Connection) -> None:
     connection.execute(f"SET lock_timeout = {LONGEST_LOCK}")
     with connection.transaction():
         query = "SELECT pg_advisory_xact_lock(%s, hashtext(coalesce(current_schema(), '')))"
-        connection.execute(query, (MAKING,))  # two that make a table at once are in each other's way
+        connection.execute(query, (MAKING,))  # concurrent CREATE TABLE IF NOT EXISTS statements can fail
         connection.execute(_SCHEMA)
 
 

@@ -1,4 +1,4 @@
-"""A store in a PostgreSQL database, in the schema that new tables go to."""
+"""The store in a PostgreSQL database, in the schema in which new tables are created."""
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,14 +20,14 @@ from coldstream.storage.store import Entry, LogLine, Saved
 
 
 class PostgresStore:
-    """The store of the one process that writes to a schema. The tables are made if there are none.
+    """The store of the one process that writes to a schema. The tables are created if they are missing.
 
-    Whenever it connects, it waits for the right to write, as long as its patience lasts, and begins an epoch.
+    Each new connection waits up to `patience` seconds for the right to write, and begins an epoch.
     """
 
     def __init__(self, url: str, patience: float | None = None) -> None:
         self.epoch = 0
-        """Its last one. It may have lost the right to write since."""
+        """The epoch that this process began last. The process may have lost the right to write since."""
         self._patience, self._channel = patience, ""
         self._end = Bounds(0, 0, FIRST)
         self._url = url
@@ -106,7 +106,7 @@ class PostgresStore:
         return self._view.size()
 
     def trim(self) -> None:
-        """There is nothing: what is free the server uses again."""
+        """Do nothing: the server reuses free space by itself."""
 
     def save(self, position: int, file: Path, /) -> Saved:
         with self._session.connection() as connection:
@@ -142,7 +142,7 @@ class PostgresStore:
             try:
                 yield connection
             except StoreInUse:
-                self._session.close()  # the next call has to get the right again
+                self._session.close()  # the next call has to acquire the right again
                 raise
 
     def _begin_to_write(self, connection: Connection) -> None:
@@ -162,11 +162,11 @@ class PostgresStore:
 
 
 class PostgresView:
-    """What a session can read of the store."""
+    """A read-only view of the store over a session."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        with session.connection():  # an address that is of no use is refused now
+        with session.connection():  # connects now, so that an unusable address is refused early
             pass
 
     def read(self, after: int, until: int | None = None, /) -> Iterator[Entry]:
@@ -207,7 +207,7 @@ class PostgresView:
 
     @contextmanager
     def opened(self, saved: Saved, /) -> Iterator[Path]:
-        # It has no name, so that nothing stays if the process is killed: a snapshot holds everybody.
+        # The file has no name, so nothing is left if the process is killed: a snapshot contains data of all users.
         with tempfile.TemporaryFile() as file:
             with reported(Path(tempfile.gettempdir())), self._session.connection() as connection:
                 postgres_log.fetch(connection, saved, file)
@@ -237,12 +237,12 @@ class PostgresView:
 
 
 def inspected(url: str) -> PostgresView:
-    """A look into the store, whoever writes to it."""
+    """Open a read-only view of the store, while another process may write to it."""
     return PostgresView(Session(url, begin_to_read))
 
 
 def begin_to_read(connection: Connection) -> None:
-    """Refuse to write, and what is no store."""
+    """Make a connection read-only; raises `InvalidInput` if its schema contains no store, or one of another format."""
     connection.execute("SET default_transaction_read_only = on")
     if not postgres_log.exists(connection):
         raise InvalidInput("store: there is none in this PostgreSQL schema; give the database of a store")

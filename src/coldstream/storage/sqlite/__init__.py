@@ -1,1 +1,1 @@
-"""The store in a folder: SQLite and files."""
+"""The store in a folder: a log in SQLite, and snapshots as files."""

@@ -1,4 +1,4 @@
-"""A store in a folder as it is at one moment, and a folder that is made from one."""
+"""Export of a store in a folder, and creation of a folder from an export."""
 
 import os
 import shutil
@@ -25,11 +25,11 @@ TRIES = 10
 
 
 class SqliteExport:
-    """A read transaction on the log, and snapshots' files that are held open: neither changes any more."""
+    """A consistent export: one read transaction on the log, and open descriptors of the snapshot files."""
 
     def __init__(self, folder: Path, connection: sqlite3.Connection, held: ExitStack) -> None:
         self._connection = connection
-        bounds = sqlite_log.bounds(connection)  # the transaction begins here
+        bounds = sqlite_log.bounds(connection)  # SQLite's read transaction begins with this query
         begins = sqlite_log.page(connection, bounds.cut, bounds.cut)[0].checksum if bounds.cut else FIRST
         self._files = _held(SnapshotFiles(folder / "snapshots"), bounds.base, bounds.last, held)
         self.contents = Contents(
@@ -46,13 +46,13 @@ class SqliteExport:
 
 
 def _held(files: SnapshotFiles, base: int, last: int, held: ExitStack) -> dict[Saved, int]:
-    """The descriptors of snapshots that belong to the log: one that is deleted now stays readable."""
+    """Open the snapshots that belong to the log, by descriptor: a file deleted later stays readable."""
     found = {}
     for saved in files.all():
         try:
             with files.opened(saved) as path:
                 descriptor = os.open(path, os.O_RDONLY)
-        except (InvalidSnapshot, FileNotFoundError):  # another took its place meanwhile
+        except (InvalidSnapshot, FileNotFoundError):  # a newer snapshot replaced it in the meantime
             continue
         held.callback(os.close, descriptor)
         if base <= saved.position <= last:
@@ -62,15 +62,15 @@ def _held(files: SnapshotFiles, base: int, last: int, held: ExitStack) -> dict[S
 
 @contextmanager
 def exported(folder: str | Path) -> Iterator[Export]:
-    """The store in a folder as it is now. The writer goes on meanwhile."""
-    inspected(folder).close()  # what is no store is refused
+    """Open a consistent export of the store in a folder, while its writer may go on."""
+    inspected(folder).close()  # raises if the folder is not a store
     place = Path(folder).resolve()
     for _ in range(TRIES):
         with ExitStack() as held:
             connection = held.enter_context(looking(place))
             connection.execute("BEGIN")
             export = SqliteExport(place, connection, held)
-            # Snapshots may all be from behind the transaction, or have been replaced within a moment.
+            # All snapshots may be newer than the transaction, or may have been replaced since it began: then try again.
             if export.contents.snapshots or export.contents.bounds.base == 0:
                 with reported(place):
                     yield export
@@ -79,7 +79,7 @@ def exported(folder: str | Path) -> Iterator[Export]:
 
 
 def filled(folder: str | Path, export: Export) -> None:
-    """Make a store in a folder that is not there, or empty. It is there as a whole or not at all."""
+    """Create a store from an export, atomically, in a folder that does not exist or is empty."""
     place = Path(folder).resolve()
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
         raise InvalidInput(f"store {str(folder)!r} is not empty; restore into a folder that is empty, or not there")

@@ -1,4 +1,4 @@
-"""The right to write to a folder, which one process has at a time."""
+"""The lock of a folder, which gives one process at a time the right to write to it."""
 
 import fcntl
 import os
@@ -12,10 +12,10 @@ _CONTENT = re.compile(rb"\d+ *\nline +(\d+), checksum +(\d+)\n")
 
 
 class FolderLock:
-    """Holds a folder from when it is built until it is closed. The kernel takes it back from a process that dies.
+    """An exclusive lock of a folder, held from construction to `close`. The kernel releases it when the process dies.
 
-    The file also notes with which line the log ends, so that a log that is cut, or replaced by an older one, is noticed.
-    The note is written after the line is durable and is not synced: it may say too little, and never too much.
+    The lock file also records the last line of the log, so that a truncated log, or an older copy, is detected. The record
+    is written after the line is durable and is not synced: it may lag behind the log, but is never ahead of it.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -24,7 +24,7 @@ class FolderLock:
         self.note(*self.noted())
 
     def keep(self) -> None:
-        """Make sure that the folder is still held: where the file was deleted or replaced, the right is to be had anew."""
+        """Verify that this process still holds the lock; acquire it again if the lock file was deleted or replaced."""
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(self._descriptor), os.stat(self._path)):
                 return
@@ -34,21 +34,21 @@ class FolderLock:
         self.note(*self.noted())
 
     def noted(self) -> tuple[int, int]:
-        """The position and the checksum that were noted last when the lock was taken; zeros if nothing was."""
+        """Return the position and checksum recorded when the lock was acquired; zeros if none were."""
         return _noted(self._content)
 
     def note(self, position: int, checksum: int) -> None:
-        """Note where the log ends."""
-        with suppress(OSError):  # a full disk: what was acknowledged is in the log, and the note says too little
+        """Record the position and checksum of the last line of the log."""
+        with suppress(OSError):  # the disk may be full: acknowledged lines are in the log, and the record may lag behind
             os.pwrite(self._descriptor, _text(position, checksum), 0)
 
     def close(self) -> None:
-        """Let others have it."""
+        """Release the lock."""
         os.close(self._descriptor)
 
 
 def noted_end(folder: Path) -> tuple[int, int]:
-    """The position and the checksum that whoever wrote to a folder noted last; zeros if nothing was."""
+    """Return the position and checksum that a folder's lock file records; zeros if it records none."""
     try:
         return _noted((folder / "lock").read_bytes())
     except OSError:
@@ -61,7 +61,7 @@ def _noted(content: bytes) -> tuple[int, int]:
 
 
 def _locked(path: Path) -> tuple[int, bytes]:
-    """The descriptor of the file that is locked, and what it holds."""
+    """Lock the file, and return its descriptor and its previous content."""
     with ExitStack() as undo:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         undo.callback(os.close, descriptor)

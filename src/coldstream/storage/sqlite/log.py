@@ -1,13 +1,13 @@
-"""The log in SQLite: what is asked of a connection.
+"""SQL queries of the log in SQLite.
 
 log   position, person, event (the digest of its id), forgets, body, salt, checksum
-meta  one row: base, last, checksum (the last line's), cut, seal (the checksum of these four)
-mark  position, time: when the log ended there
-kept  person, body: what is kept of lines that were deleted
+meta  one row: base, last, checksum (of the last line), cut, seal (the checksum of these four)
+mark  position, time: a time at which the log ended at that position
+kept  person, body: lines kept for deleted ones
 
-A line that is purged leaves its number and its checksum, and NULL for everything else. SQLite clears what such an update
-frees. Deleting the line would make it move others from page to page, and of these it leaves copies that a later purge does
-not find.
+A purged line keeps its position and checksum, and NULL in all other columns. SQLite overwrites the bytes that such an update
+frees (`secure_delete`). Deleting the row instead would make SQLite move other rows between pages, and leave copies of them
+that a later purge does not find.
 """
 
 import sqlite3
@@ -33,7 +33,7 @@ from coldstream.storage.store import LogLine
 APPLICATION, VERSION = 0x636F6C64, 3
 
 WITHOUT_CHECKSUMS, WITHOUT_CUT = 1, 2
-"""Formats of older releases, which `migrate` converts."""
+"""Format versions of older releases, which `migrate` converts."""
 
 _SCHEMA = (
     "CREATE TABLE log (position INTEGER PRIMARY KEY, person TEXT, event BLOB, forgets INTEGER, body BLOB, "
@@ -54,12 +54,12 @@ _INSERT = "INSERT INTO log VALUES (?, CAST(? AS TEXT), ?, ?, ?, ?, ?)"
 
 
 def is_empty(connection: sqlite3.Connection) -> bool:
-    """Whether nothing was ever made in the database."""
+    """Return True if the database has no tables."""
     return _number(connection, "SELECT count(*) FROM sqlite_master") == 0
 
 
 def create(connection: sqlite3.Connection) -> None:
-    """Make the tables, within a transaction."""
+    """Create the tables of an empty log, within a transaction."""
     for statement in (*_SCHEMA, *_SINCE_CUT):
         connection.execute(statement)
     connection.execute("INSERT INTO meta VALUES (0, 0, 0, 0, 0)")
@@ -67,7 +67,7 @@ def create(connection: sqlite3.Connection) -> None:
 
 
 def check(connection: sqlite3.Connection, folder: Path) -> None:
-    """Refuse a database that is not a log of this release."""
+    """Raise `InvalidInput` if the database is not a log in the format of this release."""
     if _number(connection, "PRAGMA application_id") != APPLICATION:
         raise InvalidInput(f"store {str(folder)!r}: log.sqlite is no log of coldstream; choose another folder")
     version = _number(connection, "PRAGMA user_version")
@@ -78,7 +78,7 @@ def check(connection: sqlite3.Connection, folder: Path) -> None:
 
 
 def check_can_be_opened(connection: sqlite3.Connection, folder: Path) -> None:
-    """Refuse a database that is neither a log of this release nor one that `migrate` makes one of."""
+    """Raise `InvalidInput` if the database is neither a log of this release nor one that `migrate` can convert."""
     if (
         _number(connection, "PRAGMA user_version") not in (WITHOUT_CHECKSUMS, WITHOUT_CUT)
         or _number(connection, "PRAGMA application_id") != APPLICATION
@@ -87,7 +87,7 @@ def check_can_be_opened(connection: sqlite3.Connection, folder: Path) -> None:
 
 
 def migrate(connection: sqlite3.Connection) -> None:
-    """Make a log of an older release one of this, within a transaction; one of this release is left alone."""
+    """Convert a log of an older release to the current format, within a transaction."""
     version = _number(connection, "PRAGMA user_version")
     if version == WITHOUT_CHECKSUMS:
         _give_checksums(connection)
@@ -107,7 +107,10 @@ def _give_cut(connection: sqlite3.Connection) -> None:
 
 
 def _give_checksums(connection: sqlite3.Connection) -> None:
-    """Lines are copied in order: adding to each where it is would make SQLite move them, and leave copies no purge finds."""
+    """Copy the lines, in order, into a new table with checksums.
+
+    Updating each row in place would make SQLite move rows and leave copies that no purge finds.
+    """
     base = _number(connection, "SELECT base FROM meta")
     connection.execute("ALTER TABLE log RENAME TO old")
     for name in ("INDEX log_event", "INDEX log_forgets", "TABLE meta"):
@@ -132,7 +135,7 @@ def _give_checksums(connection: sqlite3.Connection) -> None:
 
 
 def append(connection: sqlite3.Connection, lines: Sequence[LogLine], after: int) -> Numbered:
-    """Write lines, within a transaction."""
+    """Append lines after the position `after`, within a transaction."""
     before = bounds(connection)
     check_continues(before, after)
     events = digests(lines)
@@ -144,32 +147,35 @@ def append(connection: sqlite3.Connection, lines: Sequence[LogLine], after: int)
 
 
 def insert(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
-    """Write rows as they are, within a transaction."""
+    """Insert rows unchanged, within a transaction."""
     connection.executemany(_INSERT, rows)
 
 
 def begin_at(connection: sqlite3.Connection, own: Bounds, checksum: int) -> None:
-    """Say what holds of a log whose rows were inserted, and what checksum the first of them continues."""
+    """Record the bounds of a log whose rows were inserted, and the checksum that its first row continues."""
     if own.cut:
         connection.execute("INSERT INTO log (position, checksum) VALUES (?, ?)", (own.cut, checksum))
     put_bounds(connection, own)
 
 
 def page(connection: sqlite3.Connection, first: int, last: int) -> list[Row]:
-    """The first rows from one position to another."""
+    """Return the first rows, at most `PAGE`, from position `first` to position `last`, both included."""
     columns = "position, CAST(person AS BLOB), event, forgets, body, salt, checksum"
     query = f"SELECT {columns} FROM log WHERE position BETWEEN ? AND ? ORDER BY position LIMIT ?"  # noqa: S608
     return [Row(*row) for row in connection.execute(query, (first, last, PAGE))]
 
 
 def has_lines(connection: sqlite3.Connection, user: str, after: int, until: int) -> bool:
-    """Whether a line behind a position and up to another is a user's. All are looked at, so that no index has names."""
+    """Return True if a user has a line after `after`, up to and including `until`.
+
+    All lines in between are scanned, because no index may contain user ids.
+    """
     query = "SELECT 1 FROM log WHERE position > ? AND position <= ? AND person = CAST(? AS TEXT) LIMIT 1"
     return connection.execute(query, (after, until, user.encode())).fetchone() is not None
 
 
 def bounds(connection: sqlite3.Connection) -> Bounds:
-    """Where a replay may begin, and where the log ends."""
+    """Return the bounds of the log; raises `StoreDamaged` if they are missing or do not match their checksum."""
     rows = connection.execute("SELECT base, last, checksum, cut, seal FROM meta").fetchall()
     if len(rows) != 1:
         raise StoreDamaged(f"log.sqlite does not say where the log begins and ends; {REMEDY}")
@@ -178,7 +184,7 @@ def bounds(connection: sqlite3.Connection) -> Bounds:
 
 
 def check_end(connection: sqlite3.Connection) -> None:
-    """Refuse a log whose last line is not the one that it should end with."""
+    """Raise `StoreDamaged` if the last line of the log is not the one that the bounds record."""
     (last,) = connection.execute("SELECT max(position) FROM log").fetchone()
     expected = bounds(connection)
     if (last or 0) != expected.last or not has(connection, expected):
@@ -186,19 +192,19 @@ def check_end(connection: sqlite3.Connection) -> None:
 
 
 def has(connection: sqlite3.Connection, end: Bounds) -> bool:
-    """Whether the log has the line that it ended with once."""
+    """Return True if the log contains the line that was its last one according to `end`, or if `end` is of an empty log."""
     query = "SELECT 1 FROM log WHERE position = ? AND checksum = ?"
     return end.last == 0 or connection.execute(query, (end.last, end.checksum)).fetchone() is not None
 
 
 def forgotten(connection: sqlite3.Connection) -> dict[str, int]:
-    """The users that lines ask to be purged, in the order of the first line that asks, with the last."""
+    """Return the users whose purge is requested, in the order of the first request, each with the position of the last."""
     query = "SELECT person, max(position) FROM log WHERE forgets AND position > ? GROUP BY person ORDER BY min(position)"
     return dict(connection.execute(query, (bounds(connection).cut,)))
 
 
 def raise_base(connection: sqlite3.Connection, base: int) -> Bounds:
-    """Let no replay begin before a position, within a transaction; what holds of the log then."""
+    """Raise the base to a position, within a transaction, and return the new bounds. The base never falls."""
     before = bounds(connection)
     after = before._replace(base=max(before.base, base))
     put_bounds(connection, after)
@@ -206,9 +212,9 @@ def raise_base(connection: sqlite3.Connection, base: int) -> Bounds:
 
 
 def purge(connection: sqlite3.Connection, users: Mapping[str, int], first: int, last: int) -> None:
-    """Erase the lines of users from one position to another, within a transaction.
+    """Blank the lines of users from one position to another, within a transaction.
 
-    They are looked for in all of these lines, so that no index has names.
+    All of these lines are scanned, because no index may contain user ids.
     """
     connection.execute("CREATE TEMP TABLE purged (person TEXT PRIMARY KEY, until INTEGER) WITHOUT ROWID")
     connection.executemany("INSERT INTO purged VALUES (?, ?)", users.items())
@@ -218,13 +224,13 @@ def purge(connection: sqlite3.Connection, users: Mapping[str, int], first: int, 
 
 
 def damage(connection: sqlite3.Connection) -> str | None:
-    """What SQLite finds wrong with its own pages and indexes, if anything."""
+    """Return the first problem that SQLite's integrity check reports, or None."""
     (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
     return None if found == "ok" else str(found)
 
 
 def put_bounds(connection: sqlite3.Connection, new: Bounds) -> None:
-    """Write down what holds of the log as a whole, within a transaction."""
+    """Write the bounds of the log with their checksum, within a transaction."""
     query = "UPDATE meta SET base = ?, last = ?, checksum = ?, cut = ?, seal = ?"
     connection.execute(query, (*new, sealed(new)))
 

@@ -1,9 +1,9 @@
-"""Lists that were shown, in a SQLite file beside the log.
+"""Shown lists in a SQLite file beside the log.
 
-SQLite moves rows from page to page when tables grow and shrink, and leaves copies of them in free parts of pages. So no list
-holds the id of a person, only a number that stands for it. Ids stand in the table `person`, to which rows are only appended
-and in which they are blanked in place, so that SQLite moves none of them before it is blank. A person is erased by deleting
-some lists by an index and blanking a few ids, without rewriting the file.
+When tables grow and shrink, SQLite moves rows between pages and leaves copies in free parts of pages. So no list contains a
+user id, only a number that stands for it. The ids are in the table `person`. Its rows are only appended, and are blanked in
+place, so SQLite never moves a row before it is blank. A user is erased by deleting that user's lists, found by an index, and
+by blanking the ids, without rewriting the file.
 """
 
 import logging
@@ -23,28 +23,28 @@ log = logging.getLogger(__name__)
 DATABASE = "shown.sqlite"
 
 VERSION = 2
-"""Of the tables. The first had the ids of people in the lists themselves."""
+"""Version of the tables. In version 1 the lists contained user ids."""
 
 PAGE = 1000
-"""Lists that are read at once."""
+"""Number of lists read per query."""
 
 STEP = 500
-"""Lists that are deleted or handed over in one transaction."""
+"""Number of lists deleted or reassigned per transaction."""
 
 IDS_STEP = 50_000
-"""Rows of `person` that are looked through in one step."""
+"""Number of rows of `person` scanned per step."""
 
 MARGIN = 2000
-"""Blank rows of `person` that stay before the first id: more than SQLite moves when it deletes the rows before them."""
+"""Number of blank `person` rows kept before the first id; more than SQLite moves when it deletes the rows before them."""
 
 MOST_NUMBERS = 10_000
-"""People whose numbers are remembered. Others get a new number when a list is shown to them again."""
+"""Number of users whose number is cached in memory. Other users get a new number with the next list shown to them."""
 
 _PRAGMAS = (
     "journal_mode = WAL",
-    "synchronous = NORMAL",  # what a loss of power costs are lists of the last moments, and nothing that was learned
+    "synchronous = NORMAL",  # a power loss costs only the latest lists, and nothing that the model learned
     "secure_delete = ON",
-    "temp_store = MEMORY",  # nothing is written to the folder of temporary files, which may be small
+    "temp_store = MEMORY",  # writes no temporary files, whose folder may be small
     "journal_size_limit = 16777216",
 )
 _SCHEMA = (
@@ -55,7 +55,7 @@ _SCHEMA = (
     "CREATE INDEX IF NOT EXISTS list_time ON list (time)",
     "CREATE TABLE IF NOT EXISTS count (day INTEGER, position INTEGER, shown INTEGER NOT NULL, taken INTEGER NOT NULL, "
     "PRIMARY KEY (day, position)) WITHOUT ROWID",
-    f"PRAGMA user_version = {VERSION}",  # the last: a process that is killed before it begins anew
+    f"PRAGMA user_version = {VERSION}",  # the last statement, so a process killed earlier starts over
 )
 _COUNT = (
     "INSERT INTO count VALUES (?, ?, ?, ?) "
@@ -68,9 +68,10 @@ _LISTS = (
 
 
 class SqliteShown:
-    """The lists of the one process that writes to a folder.
+    """The shown lists of the process that writes to a folder.
 
-    No call waits for another program that holds the file: it raises `StoreUnavailable`, and a later call opens the file.
+    No call waits for another program that holds the file: such a call raises `StoreUnavailable`, and a later call opens the
+    file.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -129,7 +130,7 @@ class SqliteShown:
         self._forget_numbers(names)
         with self._reading() as connection:
             busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        if busy:  # a reader keeps the WAL, which has the ids still
+        if busy:  # a reader blocks the checkpoint, and the WAL still contains the ids
             message = f"store {str(self._folder)!r}: another program reads {DATABASE}"
             raise StoreUnavailable(f"{message}, so that lists are not erased from it yet; end that program, and try again")
 
@@ -174,10 +175,10 @@ class SqliteShown:
             with reported(self._folder, DATABASE):
                 connection.close()
 
-    # Numbers that stand for people
+    # Numbers that stand for user ids
 
     def _number(self, connection: sqlite3.Connection, name: bytes) -> int:
-        """The number that stands for a person in the lists to come. One person may have had others before."""
+        """Return the number for new lists of a user. The user's older lists may have other numbers."""
         number = self._numbers.get(name)
         if number is None:
             if len(self._numbers) >= MOST_NUMBERS:
@@ -188,7 +189,7 @@ class SqliteShown:
         return number
 
     def _numbers_of(self, names: Sequence[bytes]) -> Generator[None, None, list[int]]:
-        """All numbers that stand for some people, found in steps: an index of ids would leave copies of them."""
+        """Return all numbers that stand for some users, by a scan in steps: an index of ids would leave copies of them."""
         found, after = list[int](), 0
         while True:
             with self._reading() as connection:
@@ -211,7 +212,7 @@ class SqliteShown:
     # Lists
 
     def _beyond(self, most: int) -> int:
-        """How many of the oldest lists are to go in one step, where all take more than so many bytes."""
+        """Return the number of oldest lists to delete in one step; 0 if all lists take at most `most` bytes."""
         used = self._used()
         if used <= most:
             return 0
@@ -220,7 +221,7 @@ class SqliteShown:
         return min(STEP, math.ceil((used - most) * (count or 0) / used))
 
     def _deleted(self, condition: str, value: float, count: int) -> bool:
-        """Delete the first lists that meet a condition, with ids of people who have no other; whether there were any."""
+        """Delete the first lists that meet a condition, and blank ids left without lists; return True if there were any."""
         with self._transaction() as connection:
             query = f"SELECT number, person FROM list WHERE {condition} LIMIT {count}"  # noqa: S608
             rows = connection.execute(query, (value,)).fetchall()
@@ -243,7 +244,7 @@ class SqliteShown:
         return bool(rows)
 
     def _used(self) -> int:
-        """Bytes of the file that are in use."""
+        """Return the number of bytes in pages of the file that are in use."""
         with self._reading() as connection:
             each, pages, free = (
                 connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_size", "page_count", "freelist_count")
@@ -267,7 +268,7 @@ class SqliteShown:
                     connection.execute("BEGIN IMMEDIATE")
                     yield connection
             except BaseException:
-                self._numbers.clear()  # the rows of some of them may have been rolled back
+                self._numbers.clear()  # the rows of some numbers may have been rolled back
                 raise
 
 
@@ -276,15 +277,15 @@ def _is_in_use(connection: sqlite3.Connection, number: int) -> bool:
 
 
 def _blank(connection: sqlite3.Connection, numbers: Collection[int]) -> None:
-    """Overwrite the ids behind numbers in place. Their rows stay, so that SQLite moves no others."""
+    """Overwrite the ids of numbers with NULL in place. Their rows stay, so that SQLite moves no other row."""
     connection.executemany("UPDATE person SET name = NULL WHERE number = ?", [(one,) for one in numbers])
 
 
 def _opened(folder: Path) -> sqlite3.Connection:
-    """A connection to the file, which is made if there is none. Lists of an older release are dropped, their counts stay."""
+    """Open the file, creating it if it is missing. Lists of an older release are dropped, but their counts are kept."""
     make_folder(folder)
     path = folder / DATABASE
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # SQLite would let everybody read it
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # SQLite would make it readable for all users
     connection = _connected(path)
     try:
         counts = _counts_of_older_release(connection)
@@ -308,12 +309,12 @@ def _opened(folder: Path) -> sqlite3.Connection:
 
 
 def _connected(path: Path) -> sqlite3.Connection:
-    """A connection that does not wait where another program holds the file."""
+    """Connect without waiting for another program that holds the file."""
     return sqlite3.connect(path, timeout=0.0, isolation_level=None, check_same_thread=False)
 
 
 def _counts_of_older_release(connection: sqlite3.Connection) -> list[tuple[int, int, int, int]] | None:
-    """The counts in a file whose lists hold ids of people; None where the file is empty or of this release."""
+    """Return the counts in a file of an older release, whose lists contain user ids; None for any other file."""
     if not _is_of_older_release(connection):
         return None
     return connection.execute("SELECT day, position, shown, taken FROM count").fetchall()
@@ -324,7 +325,7 @@ def _is_of_older_release(connection: sqlite3.Connection) -> bool:
 
 
 def read(folder: str | Path) -> Iterator[ShownList]:
-    """All lists of a folder, whoever writes to it; none where none were ever kept."""
+    """Yield all shown lists of a folder, while another process may write to it; none if no list was ever stored."""
     path = Path(folder) / DATABASE
     if not path.exists():
         return

@@ -1,4 +1,4 @@
-"""Snapshots as files of a folder. The name of each says its number and its position."""
+"""Snapshots as files in a folder. The file name contains the number and the position of a snapshot."""
 
 import re
 import shutil
@@ -15,52 +15,52 @@ _NAME = re.compile(r"(\d{10})-(\d{19})\.npz")
 
 
 class SnapshotFiles:
-    """The snapshots in a folder. A file that does not have the name of one is left alone."""
+    """The snapshots in a folder. Files with other names are ignored."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def clear(self) -> None:
-        """Erase what a killed process left half-written. Only for the one who writes."""
+        """Delete the partial files of a killed process. Only the process that writes to the store may call it."""
         for left in self._folder.glob(".*.writing"):
             left.unlink()
 
     def save(self, position: int, file: Path) -> Saved:
-        """Take a file over. It is synced, and then renamed to its name."""
+        """Move a file into the folder as the newest snapshot. It is synced before it gets its final name."""
         with reported(self._folder):
             saved = Saved(max((number for number, _ in self.all()), default=0) + 1, position)
             with atomic(self._path(saved)) as temporary:
-                file.chmod(0o600)  # it holds persons' data
+                file.chmod(0o600)  # a snapshot contains personal data
                 shutil.move(file, temporary)
             return saved
 
     def all(self) -> list[Saved]:
-        """What there is, the newest first."""
+        """Return all snapshots, the newest first."""
         with reported(self._folder):
             names = (_NAME.fullmatch(path.name) for path in self._folder.iterdir())
             return sorted((Saved(int(name[1]), int(name[2])) for name in names if name), reverse=True)
 
     def size(self) -> int:
-        """Bytes of all snapshots."""
+        """Return the total bytes of all snapshots."""
         with reported(self._folder):
             return sum(self._path(saved).stat().st_size for saved in self.all())
 
     @contextmanager
     def opened(self, saved: Saved) -> Iterator[Path]:
-        """The file of a snapshot."""
+        """Yield the path of a snapshot's file; raises `InvalidSnapshot` if it no longer exists."""
         path = self._path(saved)
         if not path.is_file():
             raise InvalidSnapshot(f"snapshot {str(path)!r} is not there any more; use another one")
         yield path
 
     def discard(self, saved: Saved) -> None:
-        """Erase a snapshot. It does not come back when power is lost."""
+        """Delete a snapshot, and sync the folder, so that the file does not reappear after a power loss."""
         with reported(self._folder):
             self._path(saved).unlink(missing_ok=True)
             sync(self._folder)
 
     def name(self, saved: Saved) -> str:
-        """The path of a snapshot's file."""
+        """Return the path of a snapshot's file."""
         return str(self._path(saved))
 
     def _path(self, saved: Saved) -> Path:

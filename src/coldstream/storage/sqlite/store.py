@@ -1,4 +1,4 @@
-"""A store in a folder: the log in SQLite, snapshots as files beside it."""
+"""The store in a folder: a log in SQLite, with snapshots as files beside it."""
 
 import os
 import sqlite3
@@ -22,31 +22,31 @@ from coldstream.storage.store import Entry, LogLine, Saved
 DATABASE = LOG
 
 WAIT = 5.0
-"""Seconds to wait for a reader that is in the way."""
+"""Seconds to wait for a reader that blocks a call."""
 
 TRIES, PAUSE = 20, 0.05
-"""How often a purge looks whether readers are gone, and for how many seconds it waits in between."""
+"""Number of times that a purge checks whether readers are gone, and the pause between two checks in seconds."""
 
 RESTART = "restart the service, which reads what there is"
 
 _PRAGMAS = (
-    "auto_vacuum = INCREMENTAL",  # before the first page is written; a file that is there stays as it is
+    "auto_vacuum = INCREMENTAL",  # takes effect only before the first page is written, so an existing file keeps its mode
     "journal_mode = WAL",
     "synchronous = FULL",
     "secure_delete = ON",
-    "temp_store = MEMORY",  # whom to purge is written to no file
-    "cache_size = -65536",  # KiB: event ids come in any order, so their index is wanted in memory
-    "wal_autocheckpoint = 4000",  # pages: one that many commits change is written back once
-    "journal_size_limit = 16777216",  # bytes, as many: where a reader was in the way it has become longer
+    "temp_store = MEMORY",  # the ids of users to purge are written to no file
+    "cache_size = -65536",  # in KiB; event ids come in random order, so their index should stay in memory
+    "wal_autocheckpoint = 4000",  # in pages; a page that many commits change is written back only once
+    "journal_size_limit = 16777216",  # in bytes, equal to those pages; the WAL outgrows it while a reader blocks checkpoints
 )
 
 
 class SqliteStore:
-    """The store of the one process that writes to a folder, which is made if there is none."""
+    """The store of the one process that writes to a folder. The folder is created if it is missing."""
 
     def __init__(self, folder: str | Path) -> None:
         self._folder = Path(folder)
-        self._unemptied: dict[str, int] = {}  # whose lines are purged, and may still be found in the WAL
+        self._unemptied: dict[str, int] = {}  # users whose lines are purged but may remain in the WAL
         self._view = SqliteView(self._folder, self._reading)
         self._snapshots = SnapshotFiles(self._folder / "snapshots")
         with reported(self._folder), ExitStack() as held:
@@ -110,7 +110,7 @@ class SqliteStore:
         with self.transaction():
             sqlite_compaction.purge_kept(self._connection, users)
             first = sqlite_log.raise_base(self._connection, base).cut + 1
-        # In ascending order, so that the line which asks for the purge goes last: a process that is killed leaves it.
+        # Ascending order blanks the line that requests the purge last, so a process killed before leaves the request.
         for start in range(first, until + 1, sqlite_compaction.STEP):
             yield
             with self.transaction():
@@ -121,7 +121,7 @@ class SqliteStore:
                 if self._emptied_at_once():
                     self._unemptied = {}
                     return
-                sleep(PAUSE)  # whoever writes gets a turn after it, which waiting in SQLite would not allow
+                sleep(PAUSE)  # pending writes run after this pause; waiting inside SQLite would block them
         message = f"store {str(self._folder)!r}: another program reads log.sqlite, so what was erased is still"
         raise StoreUnavailable(f"{message} in log.sqlite-wal; end that program, and purge again")
 
@@ -148,7 +148,7 @@ class SqliteStore:
             yield
         if statements:
             with self._reading():
-                self._emptied_at_once()  # the file itself becomes shorter now, or when no reader is in the way
+                self._emptied_at_once()  # the checkpoint shortens the file, now or once no reader blocks it
 
     def cut(self) -> int:
         return self._view.cut()
@@ -209,13 +209,13 @@ class SqliteStore:
                 sqlite_log.migrate(self._connection)
             else:
                 sqlite_log.create(self._connection)
-        # A process may have been killed after a purge, while the WAL still had what was purged.
-        self._owed = True  # where there is no room for it now, it is done before anything is written
+        # A process may have been killed after a purge, while the WAL still contained the purged lines.
+        self._owed = True  # on a full disk the checkpoint is retried before the next write
         with suppress(StoreFull), reported(self._folder):
             self._owed = not self._emptied()
 
     def _found_end(self) -> Bounds:
-        """Where the log ends, which is not before the line that was noted last."""
+        """Return the bounds of the log; raises `StoreDamaged` if it ends before the line recorded in the lock file."""
         sqlite_log.check_end(self._connection)
         return _check_noted(self._connection, self._folder, self._lock.noted())
 
@@ -223,7 +223,7 @@ class SqliteStore:
         return _log_files(self._folder)
 
     def _keep_claim(self) -> None:
-        """Make sure that what is written is written to the folder, and by nobody else."""
+        """Raise unless the files are still those that were opened, and this process still holds the lock of the folder."""
         with reported(self._folder):
             for path, opened in self._files.items():
                 if not path.exists() or not os.path.samestat(path.stat(), opened):
@@ -232,12 +232,12 @@ class SqliteStore:
             self._lock.keep()
 
     def _emptied(self) -> bool:
-        """Whether the WAL, with all that pages were before, is gone; no reader may be in the way."""
+        """Write the WAL back and truncate it, so that it holds no old page versions; return False if a reader blocks it."""
         busy, _, _ = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         return not busy
 
     def _emptied_at_once(self) -> bool:
-        """The same without waiting for readers."""
+        """Like `_emptied`, but without waiting for readers."""
         ((patience,),) = self._connection.execute("PRAGMA busy_timeout").fetchall()
         self._connection.execute("PRAGMA busy_timeout = 0")
         try:
@@ -246,14 +246,14 @@ class SqliteStore:
             self._connection.execute(f"PRAGMA busy_timeout = {patience}")
 
     def _leave_room(self) -> None:
-        """Write the WAL back as long as there is room for it: later it could be neither written back nor given back."""
+        """Write the WAL back while there is room for it: on a full disk it could be neither written back nor truncated."""
         with reported(self._folder):
             disk = os.statvfs(self._folder)
             if self._owed or disk.f_bavail * disk.f_frsize < 2 * _bytes(self._log_files()[1]):
                 self._shortened()
 
     def _shortened(self) -> bool:
-        """Whether the WAL takes less room than before; on a disk that is full it may not be possible."""
+        """Try to truncate the WAL, and return True if it became smaller. On a full disk this may fail."""
         wal = self._log_files()[1]
         before = _bytes(wal)
         with suppress(sqlite3.OperationalError):
@@ -267,14 +267,14 @@ class SqliteStore:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """A transaction of the one who writes."""
+        """Run a block in a write transaction, after verifying that this process still holds the folder."""
         self._keep_claim()
         with reported(self._folder), _transaction(self._connection):
             yield self._connection
 
 
 class SqliteView:
-    """What can be read in a folder."""
+    """A read-only view of the store in a folder."""
 
     def __init__(self, folder: Path, connection: Callable[[], AbstractContextManager[sqlite3.Connection]]) -> None:
         self._folder, self._connection = folder, connection
@@ -326,14 +326,14 @@ class SqliteView:
         return self._snapshots.name(saved)
 
     def check(self) -> None:
-        noted = noted_end(self._folder)  # before the log is looked at, which may go on meanwhile
+        noted = noted_end(self._folder)  # read before the log, which the writer may extend in the meantime
         with self._connection() as connection:
             if found := sqlite_log.damage(connection):
                 raise StoreDamaged(f"store {str(self._folder)!r}: log.sqlite is damaged ({found}); {REMEDY}")
             _check_noted(connection, self._folder, noted)
 
     def close(self) -> None:
-        """There is nothing to give back: connections are those of others."""
+        """Do nothing: connections belong to the caller, or are closed after each call."""
 
     def _bounds(self) -> Bounds:
         with self._connection() as connection:
@@ -345,7 +345,10 @@ class SqliteView:
 
 
 def inspected(folder: str | Path) -> SqliteView:
-    """A look into a folder, whoever writes to it. Between calls nothing is open, so it is never long in the writer's way."""
+    """Open a read-only view of a folder, while another process may write to it.
+
+    No connection stays open between calls, so the view never blocks the writer for long.
+    """
     place = Path(folder).resolve()
     if not (place / DATABASE).is_file():
         raise InvalidInput(f"store {str(folder)!r}: there is no {DATABASE}; give the folder of a store")
@@ -355,7 +358,7 @@ def inspected(folder: str | Path) -> SqliteView:
 
 
 def _check_noted(connection: sqlite3.Connection, folder: Path, noted: tuple[int, int]) -> Bounds:
-    """Refuse a log that does not have the line which was acknowledged last, as was noted; what holds of the log."""
+    """Return the bounds of the log; raises `StoreDamaged` if it lacks the last acknowledged line, which `noted` gives."""
     end, (position, checksum) = sqlite_log.bounds(connection), noted
     if position > end.cut and not sqlite_log.has(connection, Bounds(0, position, checksum)):
         lost = f"log.sqlite does not have line {position}, which was acknowledged, as the file lock says"
@@ -367,7 +370,10 @@ def _check_noted(connection: sqlite3.Connection, folder: Path, noted: tuple[int,
 
 @contextmanager
 def looking(folder: Path) -> Iterator[sqlite3.Connection]:
-    """A connection that makes no file: without a WAL there is no writer, and SQLite is told that nothing will change."""
+    """Open a read-only connection that creates no file.
+
+    A missing WAL means that there is no writer, so the file is opened as immutable.
+    """
     path = folder / DATABASE
     how = "mode=ro" if path.with_name(f"{DATABASE}-wal").exists() else "immutable=1"
     with reported(folder), closing(_connect(f"{path.as_uri()}?{how}", uri=True)) as connection:
@@ -387,20 +393,20 @@ def _bytes(path: Path) -> int:
 
 @contextmanager
 def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """All or nothing: whatever goes wrong, the next transaction begins with what was committed."""
+    """Run a block in a transaction, which is rolled back on any exception."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
         connection.execute("COMMIT")
     except BaseException:
-        if connection.in_transaction:  # SQLite may have rolled back by itself
+        if connection.in_transaction:  # SQLite may have rolled back already
             connection.execute("ROLLBACK")
         raise
 
 
 def _connected(folder: Path) -> sqlite3.Connection:
     path = folder / DATABASE
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # SQLite would let everybody read it
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # SQLite would make it readable for all users
     return _connect(path)
 
 
