@@ -16,7 +16,7 @@ class FieldInUse(NamedTuple):
     kind: str
     source: str
     suspicion: str = ""
-    """Why the field may leak the chosen item; empty if nothing suggests that."""
+    """Reason to suspect that the field leaks the chosen item; empty if there is none."""
 
 
 def fields_in_use(schemas: Iterable[Schema], revealing: Sequence[Revealing] = ()) -> tuple[FieldInUse, ...]:
