@@ -1,1 +1,1 @@
-"""What we must beat."""
+"""Incremental baseline recommenders to compare against: random, popularity, Markov, item-kNN and EASE."""

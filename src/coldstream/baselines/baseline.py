@@ -1,4 +1,4 @@
-"""A scorer made a recommender that can be put to the test: who is known, who had what, candidates, ranks."""
+"""Adapter from a baseline's scorer to a method under test: ids, users' pasts, candidates and ranks."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
@@ -13,33 +13,34 @@ from coldstream.scoring.ranking import Rank
 from coldstream.support.arrays import Doubles, Longs
 
 _NOBODY = UserPast()
+"""The empty past of an unknown user."""
 
 
 class Scorer(Protocol):
-    """What tells one baseline from another. Items are numbers in order of registration."""
+    """The scoring model of a baseline. Items are numbers from 0 in order of registration."""
 
     def grow(self, items: int, /) -> None:
-        """There are so many items now. Whatever raises has changed nothing."""
+        """Make room for `items` items in all. A call that raises changes nothing."""
 
     def scores(self, past: UserPast, /) -> Doubles:
-        """A finite score for every item, the higher the better, to be read before anything changes. Changes nothing."""
+        """Return a finite score for each item; higher is better. The array is valid until the next change of state."""
 
     def learn(self, past: UserPast, item: int, /) -> None:
-        """A user with this past chose an item, which is not part of the past yet."""
+        """Learn that a user with this past chose an item, which is not appended to the past yet."""
 
 
 @runtime_checkable
 class BatchScorer(Scorer, Protocol):
-    """A scorer that learns its first choices faster at once than one by one, with the same result."""
+    """A scorer that learns the training choices faster as a batch than one by one, with the same result."""
 
     def train(self, choices: Sequence[tuple[UserPast, int]], /) -> None:
-        """Users chose these items in this order. The pasts hold all of them already, and nothing else."""
+        """Learn choices in order. The pasts already hold all of these choices, and no others."""
 
 
 class Baseline:
-    """A recommender that knows ids and choices, and nothing of attributes, context or time.
+    """A recommender from ids and choices only, without attributes, context or time.
 
-    Of kinds of feedback it knows which count as choices, and which as had; one choice is as good as another.
+    Kinds of feedback decide which events count as choices and which items count as had; their weights are ignored.
     """
 
     def __init__(self, scorer: Scorer, repeats: bool, feedback: Sequence[Feedback] = ()) -> None:
@@ -49,7 +50,7 @@ class Baseline:
         self._ids: list[str] = []
         self._numbers: dict[str, int] = {}
         self._pasts: dict[str, UserPast] = {}
-        self._had: dict[str, UserPast] = {}  # the same, unless some kinds count as one and not as the other
+        self._had: dict[str, UserPast] = {}  # Shares the pasts above unless there are kinds of feedback.
 
     def add_user(self, user: str, attributes: Mapping[str, Any]) -> None:  # noqa: ARG002
         past = self._pasts.setdefault(user, UserPast())
@@ -121,7 +122,7 @@ class Baseline:
 
 
 def _best(scores: Doubles, n: int) -> Longs:
-    """Where the n highest are, highest first; ties go to the front."""
+    """Return the indices of the n highest scores, highest first; ties go to the lower index."""
     if n < len(scores):
         least = np.partition(scores, -n)[-n]
         places = np.flatnonzero(scores >= least)

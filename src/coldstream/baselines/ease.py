@@ -1,4 +1,4 @@
-"""EASE (Steck 2019), kept exact with every event."""
+"""EASE (Steck 2019), updated exactly with each event."""
 
 from collections.abc import Sequence
 
@@ -9,14 +9,15 @@ from coldstream.baselines.user_past import UserPast
 from coldstream.support.arrays import Doubles
 
 TIE = 1e-10
-"""Scores that differ by less count as equal: rounding may do that."""
+"""Upper bound of the tie-breaking term: scores that differ by less may differ by rounding only, and count as equal."""
 
 
 class Ease:
     """The linear model that predicts each item from all others, in closed form. Recent popularity breaks ties.
 
-    With P = (XᵀX + penalty·I)⁻¹ for users × items X of zeros and ones, item i adds Bᵢⱼ = −Pᵢⱼ / Pⱼⱼ to the score of item j,
-    and nothing to its own. The r-th latest item of the user counts r^−recency; as published it is 0, and all count the same.
+    With P = (XᵀX + penalty·I)⁻¹ for the users × items matrix X of zeros and ones, item i adds Bᵢⱼ = −Pᵢⱼ / Pⱼⱼ to the score
+    of item j, and 0 to its own. The r-th latest item of the user has the weight r^−recency; the published EASE has recency
+    0, so that all items weigh the same.
     """
 
     def __init__(self, penalty: float = 300.0, recency: float = 0.0) -> None:

@@ -1,4 +1,4 @@
-"""The inverse of a Gram matrix whose rows change one at a time, kept exactly."""
+"""The inverse of a regularized Gram matrix, updated exactly when one row of the data changes."""
 
 from collections.abc import Iterable
 
@@ -9,16 +9,19 @@ from coldstream.support.arrays import Doubles, Longs, grown
 from coldstream.support.compiled import scan_kernel
 
 _PENDING = 256
-"""How many z stay apart before one matrix product adds them all: more make every reading dearer, fewer every change."""
+"""Number of update vectors z that are kept before one matrix product adds them to the base.
+
+A larger number makes each read slower, a smaller one each change.
+"""
 _BLOCK = 256
-"""Rows of the base that take their part of that product at a time, so that it needs no second square."""
+"""Number of rows of the base updated at a time by that product, so that it needs no second square matrix."""
 
 
 class GramInverse:
-    """P = (XᵀX + λI)⁻¹ for a matrix X of zeros and ones whose rows gain ones and whose columns become more.
+    """P = (XᵀX + λI)⁻¹ for a matrix X of zeros and ones whose rows gain ones and whose columns grow in number.
 
-    A row x that becomes y changes XᵀX by yyᵀ − xxᵀ, and each of the two changes P by ± zzᵀ (Sherman and Morrison).
-    The latest z stay apart: P = base + Σ sign zzᵀ.
+    A row x that becomes y changes XᵀX by yyᵀ − xxᵀ, and each of these two terms changes P by ± zzᵀ (Sherman and Morrison).
+    The latest vectors z are not added yet: P = base + Σ sign zzᵀ.
     """
 
     def __init__(self, penalty: float) -> None:
@@ -32,11 +35,11 @@ class GramInverse:
 
     @property
     def diagonal(self) -> Doubles:
-        """The diagonal of P; to be read before the next change."""
+        """The diagonal of P, valid until the next change."""
         return self._diagonal[: self._items]
 
     def grow(self, items: int) -> None:
-        """One column for every item."""
+        """Add columns up to one for each of `items` items; raise `InvalidInput` above `MOST_ITEMS`."""
         self._base = grown_square("ease", self._base, items)
         self._diagonal = grown(self._diagonal, items, 1.0 / self._penalty)
         if len(self._base) > self._pending.shape[1]:
@@ -46,7 +49,7 @@ class GramInverse:
         self._items = items
 
     def start(self, rows: Iterable[Longs]) -> None:
-        """Take these for all rows of X that are not empty, each as the columns of its ones."""
+        """Compute P from all non-empty rows of X, each given as the columns of its ones."""
         gram = np.eye(self._items) * self._penalty
         for row in rows:
             gram[np.ix_(row, row)] += 1.0
@@ -55,7 +58,7 @@ class GramInverse:
         self._used = 0
 
     def times(self, columns: Longs, values: Doubles) -> Doubles:
-        """Px for a vector with these values in these columns."""
+        """Return Px for a sparse vector x with these values in these columns."""
         product = np.zeros(self._items)
         _add_rows(product, self._base, columns, values)
         along = self._signs[: self._used] * (self._pending[: self._used, columns] @ values)
@@ -63,7 +66,7 @@ class GramInverse:
         return product
 
     def gain(self, row: Longs, item: int) -> None:
-        """A row of X, given as the columns of its ones, gains one more."""
+        """Add a one in column `item` to a row of X, which is given as the columns of its ones."""
         if self._used + 2 > _PENDING:
             self._settle()
         old, own = self.times(row, np.ones(len(row))), self.times(np.array([item]), np.ones(1))
@@ -86,14 +89,14 @@ class GramInverse:
         for start in range(0, self._items, _BLOCK):
             end = min(start + _BLOCK, self._items)
             self._base[start:end, :end] += signed[:, start:end].T @ pending[:, :end]
-            # P is symmetric: what lies beyond the diagonal is copied.
+            # P is symmetric, so the part above the diagonal is copied.
             self._base[:start, start:end] = self._base[start:end, :start].T
         self._used = 0
 
 
 @scan_kernel
 def _add_rows(total: Doubles, matrix: Doubles, rows: Longs, weights: Doubles) -> None:
-    """Add the weighted sum of some rows, as far as the total is long."""
+    """Add the weighted sum of rows of a matrix to `total`, up to the length of `total`."""
     for r in range(len(rows)):
         row, weight = matrix[rows[r]], weights[r]
         for column in range(len(total)):

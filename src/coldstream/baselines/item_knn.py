@@ -1,4 +1,4 @@
-"""Items that the same users chose."""
+"""Item-based k-nearest neighbours: items score by their similarity to those that the user had."""
 
 import math
 
@@ -12,14 +12,14 @@ from coldstream.support.arrays import Doubles, Longs, grown
 from coldstream.support.compiled import kernel
 
 TIE = 1e-7
-"""Scores that differ by less count as equal: rounding may do that, and no two counts do."""
+"""Upper bound of the tie-breaking term: scores differ by less only through rounding, never through counts."""
 
 
 class ItemKnn:
-    """The sum of an item's similarities to all items that the user had. Recent popularity breaks ties.
+    """A scorer by the sum of an item's similarities to all items that the user had. Recent popularity breaks ties.
 
-    Items i and j that nᵢ and nⱼ users had, and nᵢⱼ had both, have similarity nᵢⱼ / (√(nᵢnⱼ) + shrinkage). The r-th latest
-    item of the user counts r^−recency. With 0 for both it is the plain sum of cosines.
+    If nᵢ users had item i, nⱼ had item j and nᵢⱼ had both, the similarity is nᵢⱼ / (√(nᵢnⱼ) + shrinkage). The r-th latest
+    item of the user has the weight r^−recency. With shrinkage 0 and recency 0 the score is the plain sum of cosines.
     """
 
     def __init__(self, shrinkage: float = 20.0, recency: float = 1.0) -> None:
@@ -32,7 +32,7 @@ class ItemKnn:
 
     def grow(self, items: int, /) -> None:
         self._counts.grow(items)
-        # An item that nobody had is similar to nothing, whatever its count is divided by but 0.
+        # An item without users has no similarities, so its root may be any number but 0.
         self._roots = grown(self._roots, items, 1.0)
         self._popularity.grow(items)
         self._items = items
@@ -51,7 +51,7 @@ class ItemKnn:
 
 @kernel
 def _similarities(counts: PairRows, roots: Doubles, had: Longs, weights: Doubles, shrinkage: float) -> Doubles:
-    """The sums, in the order of what the user had: the bits of a sum over a square, whose other places would add 0."""
+    """Sum weighted similarities, in the order of the user's items, so that the bits are those of a dense matrix."""
     total = np.zeros(len(roots), np.float64)
     for h in range(len(had)):
         root, weight, start = roots[had[h]], weights[h], counts.start[had[h]]

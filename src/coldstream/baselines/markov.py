@@ -1,4 +1,4 @@
-"""Which item follows which."""
+"""First-order Markov chain over items."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from coldstream.support.arrays import Doubles
 
 
 class Markov:
-    """How often an item was chosen right after the item that this user chose last. Recent popularity breaks ties."""
+    """A scorer by how often an item was chosen right after the user's last item. Recent popularity breaks ties."""
 
     def __init__(self) -> None:
         self._popularity = DecayedPopularity()

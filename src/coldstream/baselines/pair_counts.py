@@ -1,4 +1,4 @@
-"""How many users had both of two items, for the pairs that occurred and no others."""
+"""Sparse counts of the users who had both items of a pair."""
 
 from typing import NamedTuple
 
@@ -9,14 +9,16 @@ from coldstream.support.arrays import Integers, Longs, grown
 from coldstream.support.compiled import kernel
 
 MOST_PLACES = 400_000_000
-"""Beyond this the counts take more than 3 GB."""
+"""Largest number of stored pairs, which take 3.2 GB."""
 _FIRST_ROOM = 4
+"""Smallest capacity of a row, in places."""
 
 
 class PairRows(NamedTuple):
-    """A row per item in shared arrays: row i is `length[i]` places from `start[i]` on, of which it may fill `room[i]`.
+    """Sparse rows, one per item, in shared arrays: row i has `length[i]` places from `start[i]` on, and room for `room[i]`.
 
-    A place holds another item, or the item itself, and the users who had both. Places of a row are in order of their items.
+    A place holds another item, or the item itself, and the number of users who had both. The places of a row are sorted by
+    item.
     """
 
     start: Longs
@@ -27,7 +29,7 @@ class PairRows(NamedTuple):
 
 
 class PairCounts:
-    """The counts of all pairs of items that some user had, both ways round, and of every item with itself."""
+    """Counts of users per pair of items that occurred, in both orders, and per item with itself."""
 
     def __init__(self) -> None:
         empty = np.empty(0, np.int32)
@@ -36,32 +38,32 @@ class PairCounts:
 
     @property
     def rows(self) -> PairRows:
-        """The rows, to be read before the next change."""
+        """The rows of counts, valid until the next change."""
         return self._rows
 
     @property
     def places(self) -> int:
-        """How many places are in use or were given up by rows that moved: what memory grows with."""
+        """Number of places in use or abandoned by rows that moved, which determines the memory used."""
         return self._used
 
     def grow(self, items: int) -> None:
-        """One row for every item."""
+        """Add empty rows up to one for each of `items` items."""
         rows = self._rows
         self._rows = rows._replace(
             start=grown(rows.start, items), length=grown(rows.length, items), room=grown(rows.room, items)
         )
 
     def add(self, had: Longs, item: int) -> int:
-        """One more user, who had some items, each once, has another too. How many users had that one so far.
+        """Count a new item of a user who had the distinct items `had`. Return the number of users who have the item now.
 
-        Whatever raises has changed nothing.
+        A call that raises `InvalidInput`, because the counts would be more than `MOST_PLACES`, changes nothing.
         """
         self._make_room(had, item)
         self._used, users = _add(self._rows, self._used, had, item)
         return int(users)
 
     def _make_room(self, had: Longs, item: int) -> None:
-        """Room for what `_add` takes at most: rows that are full move behind all others and have twice the room then."""
+        """Grow the arrays for all that `_add` may need; a full row moves behind all others and doubles its room."""
         rows = self._rows
         full = had[rows.length[had] == rows.room[had]]
         others = np.maximum(2 * rows.room[full].astype(np.int64), _FIRST_ROOM).sum()
@@ -78,7 +80,7 @@ class PairCounts:
 
 @kernel
 def _add(rows: PairRows, used: int, had: Longs, item: int) -> tuple[int, int]:
-    """Count the item with all that the user had, and with itself. Where free places begin now, and who had the item."""
+    """Count the item with each item in `had` and with itself. Return the end of the used places and the item's users."""
     used = _ensure(rows, used, item, rows.length[item] + len(had) + 1)
     for h in range(len(had)):
         used = _ensure(rows, used, had[h], rows.length[had[h]] + 1)
@@ -89,7 +91,7 @@ def _add(rows: PairRows, used: int, had: Longs, item: int) -> tuple[int, int]:
 
 @kernel
 def _ensure(rows: PairRows, used: int, row: int, length: int) -> int:
-    """Room for a row of this length, by moving it if need be. Where free places begin now."""
+    """Make room for `length` places in a row, moving the row if needed. Return the end of the used places."""
     if length <= rows.room[row]:
         return used
     room = max(length, 2 * rows.room[row], _FIRST_ROOM)
@@ -103,7 +105,7 @@ def _ensure(rows: PairRows, used: int, row: int, length: int) -> int:
 
 @kernel
 def _count(rows: PairRows, row: int, item: int) -> int:
-    """One more user for a place of a row, which is made where it is not there. How many users it has now."""
+    """Add one user to the place of an item in a row, inserting the place if needed. Return its number of users."""
     start = rows.start[row]
     end = start + rows.length[row]
     low, high = start, end

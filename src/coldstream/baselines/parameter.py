@@ -1,4 +1,4 @@
-"""The numbers that a baseline is built with, checked."""
+"""Validation of the numeric options of baselines."""
 
 from coldstream.errors import InvalidInput, shown
 from coldstream.support.arrays import plain
@@ -7,7 +7,7 @@ _HIGHEST = 1e9
 
 
 def checked_number(name: str, value: object, lowest: float = 0.0) -> float:
-    """A number that is not below the lowest, and that nothing overflows with."""
+    """Return the value as a float; raise `InvalidInput` unless it is a number from `lowest` to 1e9."""
     number = plain(value)
     if isinstance(number, bool) or not isinstance(number, int | float) or not lowest <= number <= _HIGHEST:
         raise InvalidInput(f"{name} must be a number from {lowest:g} to {_HIGHEST:g}, got {shown(value)}")
@@ -15,7 +15,7 @@ def checked_number(name: str, value: object, lowest: float = 0.0) -> float:
 
 
 def checked_count(name: str, value: object) -> int:
-    """A whole number of at least 1."""
+    """Return the value as an int; raise `InvalidInput` unless it is a whole number from 1 to 1e9."""
     number = plain(value)
     if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= _HIGHEST:
         raise InvalidInput(f"{name} must be a whole number from 1 to {_HIGHEST:g}, got {shown(value)}")

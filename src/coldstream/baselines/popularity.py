@@ -1,4 +1,4 @@
-"""How often every item was chosen."""
+"""Popularity over the whole stream."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from coldstream.support.arrays import Doubles, grown
 
 
 class Popularity:
-    """The number of choices of an item since the stream began."""
+    """A scorer by the number of choices of an item since the stream began."""
 
     def __init__(self) -> None:
         self._counts: Doubles = np.empty(0, np.float64)
@@ -24,9 +24,9 @@ class Popularity:
         self._counts[item] += 1
 
     def forget(self, item: int) -> None:
-        """The item is another one from now on."""
+        """Reset the count of an item's number that is given to another item."""
         self._counts[item] = 0
 
     def restore(self, counts: Doubles) -> None:
-        """Go on from counts that `scores` gave once."""
+        """Restore counts that an earlier call of `scores` returned."""
         self._counts, self._items = counts.astype(np.float64), len(counts)

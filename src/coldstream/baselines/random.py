@@ -1,4 +1,4 @@
-"""Chance: what any method has to beat."""
+"""Random scores, the baseline of chance."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from coldstream.support.compiled import kernel
 
 
 class Random:
-    """A random score for every item, drawn anew after every event: a function of seed, event number and item."""
+    """A scorer with random scores, redrawn after each event: a function of the seed, the event's number and the item."""
 
     def __init__(self, seed: int) -> None:
         self._key = key_of(checked_seed(seed), "random")

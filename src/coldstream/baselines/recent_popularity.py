@@ -1,4 +1,4 @@
-"""How often every item was chosen lately: by counts that decay, or among a last few events."""
+"""Recent popularity: counts of choices that decay exponentially, or counts within a sliding window."""
 
 import math
 
@@ -9,14 +9,14 @@ from coldstream.baselines.user_past import UserPast
 from coldstream.support.arrays import Doubles, Longs, grown
 
 NEVER = -1.0
-"""Below the level of anything that was ever chosen."""
+"""Level of an item without choices, below that of any chosen item."""
 
 
 class DecayedPopularity:
-    """The number of choices of an item, of which half are forgotten every `half_life` events.
+    """A scorer by the number of choices of an item, exponentially decayed with a half-life of `half_life` events.
 
-    A choice in event t counts 2^(t / half_life), so that forgetting touches nothing. What is kept is the logarithm to base 2
-    of the sum, the item's level, which neither overflows nor vanishes.
+    A choice in event t counts 2^(t / half_life), so that decay changes no stored number. The base-2 logarithm of an item's
+    sum, its level, is stored, which neither overflows nor underflows.
     """
 
     def __init__(self, half_life: float = 2000.0) -> None:
@@ -40,25 +40,25 @@ class DecayedPopularity:
         self._events += 1
 
     def pass_by(self) -> None:
-        """An event has happened that is no choice."""
+        """Count an event that is not a choice, which lets all counts decay."""
         self._events += 1
 
     def forget(self, item: int) -> None:
-        """The item is another one from now on."""
+        """Reset the level of an item's number that is given to another item."""
         self._levels[item] = NEVER
 
     def restore(self, levels: Doubles, events: int) -> None:
-        """Go on from levels that `scores` gave once, after so many choices."""
+        """Restore levels that an earlier call of `scores` returned after that many events."""
         self._levels, self._items, self._events = levels.astype(np.float64), len(levels), events
         self._highest = float(levels.max(initial=0.0))
 
     def standings(self, below: float) -> Doubles:
-        """The items in the same order as numbers in [0, below): what breaks the ties of scores that differ by more."""
+        """Return the levels scaled to [0, below), which break ties of scores whose differences are at least `below`."""
         return (self._levels[: self._items] - NEVER) * (below / (self._highest + 2.0))
 
 
 class WindowedPopularity:
-    """The number of choices of an item among the last `window` events."""
+    """A scorer by the number of choices of an item among the last `window` events."""
 
     def __init__(self, window: int = 2000) -> None:
         self._ring: Longs = np.zeros(checked_count("window", window), np.int64)

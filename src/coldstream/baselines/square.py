@@ -1,4 +1,4 @@
-"""A number for every pair of items."""
+"""Dense square matrices with a number for each pair of items."""
 
 from typing import Any
 
@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 from coldstream.errors import InvalidInput
 
 MOST_ITEMS = 20_000
-"""Beyond this a square of doubles takes more than 3 GB."""
+"""Largest number of items, at which a square matrix of doubles takes 3.2 GB."""
 
 
 def check_items(what: str, items: int) -> None:
-    """Raise if there are more items than a square can be made for."""
+    """Raise `InvalidInput` for more than `MOST_ITEMS` items; `what` names the method in the message."""
     if items > MOST_ITEMS:
         raise InvalidInput(
             f"{what} keeps a number for every pair of items and takes {MOST_ITEMS:,} items at most, got {items:,}; "
@@ -21,7 +21,10 @@ def check_items(what: str, items: int) -> None:
 
 
 def grown_square(what: str, square: NDArray[Any], items: int) -> NDArray[Any]:
-    """The same square where it has room for so many items, else a copy of twice the side filled up with zeros."""
+    """Return the matrix if it has room for `items` items, else a larger copy padded with zeros.
+
+    The side at least doubles, but never exceeds `MOST_ITEMS`; raise `InvalidInput` for more items.
+    """
     check_items(what, items)
     side = len(square)
     if items <= side:

@@ -1,4 +1,4 @@
-"""The past of one user: what the user had so far."""
+"""The past of one user: the items that the user had so far."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from coldstream.support.arrays import Doubles, Longs, grown
 
 
 class UserPast:
-    """A user's last choice, and every item the user had."""
+    """The distinct items that a user had, in order of their last choice."""
 
     __slots__ = ("_distinct", "_known")
 
@@ -16,23 +16,23 @@ class UserPast:
 
     @property
     def distinct(self) -> Longs:
-        """Every item once, in order of its last choice; to be read before the next choice."""
+        """Each item once, in order of its last choice, oldest first; valid until the next choice."""
         return self._distinct[: len(self._known)]
 
     @property
     def last(self) -> int | None:
-        """The item chosen last."""
+        """The item chosen last; None before the first choice."""
         return int(self._distinct[len(self._known) - 1]) if self._known else None
 
     def weights(self, recency: float) -> Doubles:
-        """A weight for each of the distinct items: r^−recency for the r-th latest, 1 for all where recency is 0."""
+        """Return a weight for each distinct item: r^−recency for the r-th latest, so 1 for all if recency is 0."""
         return np.arange(len(self._known), 0, -1.0) ** -recency
 
     def __contains__(self, item: int) -> bool:
         return item in self._known
 
     def append(self, item: int) -> None:
-        """One more choice."""
+        """Append a choice; an item that the user had before moves to the end."""
         if item in self._known:
             others = self.distinct[self.distinct != item]
             self._distinct[: len(others)] = others

@@ -1,1 +1,1 @@
-"""Test, then learn."""
+"""Prequential evaluation of recommenders: rank each event of a stream, then learn it."""

@@ -1,4 +1,4 @@
-"""The fields that methods under test are told of, and where each comes from."""
+"""The feature fields that the evaluated methods use, and the source of each field's values."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -9,18 +9,18 @@ from coldstream.features.schema import SIDES, Schema
 
 
 class FieldInUse(NamedTuple):
-    """A field, its side and kind, and where its values come from."""
+    """One feature field of an evaluation: its name, side (user, item or context), kind and source of values."""
 
     name: str
     side: str
     kind: str
     source: str
     suspicion: str = ""
-    """Why it may tell what was chosen."""
+    """Reason to suspect that the field leaks the chosen item; empty if there is none."""
 
 
 def fields_in_use(schemas: Iterable[Schema], revealing: Sequence[Revealing] = ()) -> tuple[FieldInUse, ...]:
-    """The fields of some schemas, each once."""
+    """Return the fields of all schemas without duplicates, ordered by side."""
     suspicions = {one.column: one.why for one in revealing}
     found = {
         (side, field.name): FieldInUse(

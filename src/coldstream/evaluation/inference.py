@@ -1,4 +1,4 @@
-"""A schema for a stream that comes without one, from what its values look like."""
+"""Inference of a schema from the values of a stream."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -15,9 +15,15 @@ from coldstream.features.schema import Schema
 from coldstream.support.arrays import plain
 
 FEW = 20
-"""Whole numbers of so many values at most, or of values that come so often each, are codes rather than quantities."""
+"""Largest number of distinct values at which whole numbers are taken as categories.
+
+With more distinct values, they are still taken as categories if each value occurs at least this often on average.
+"""
 MANY = 50
-"""More distinct texts than this, in more than half of the rows, are descriptions rather than categories."""
+"""Largest number of distinct texts that always make a category.
+
+With more, a column whose distinct texts outnumber half of its rows is left out, because it holds descriptions.
+"""
 OUTCOMES = frozenset(
     (
         "rating",
@@ -34,22 +40,23 @@ OUTCOMES = frozenset(
         "dwell",
     )
 )
-"""Names of what is known only after a choice: as context it would tell what was chosen."""
+"""Names of columns that are known only after a choice, and would leak the chosen item as context."""
 DAY = 86400
+"""Length of a day in seconds."""
 
 
 class Inferred(NamedTuple):
-    """A schema, and a sentence for everything that was left out of it."""
+    """An inferred schema, and one note for each column or time part that was left out of it."""
 
     schema: Schema
     notes: list[str]
 
 
 def inferred_schema(stream: Stream) -> Inferred:
-    """A schema of ids, attributes, context and parts of the time.
+    """Infer a schema of ids, attributes, context fields and parts of the time from the values of a stream.
 
-    Of the events only those before the test are looked at, except for the types of their values. What is known of users and
-    items is looked at as a whole.
+    Only events before the test are read, except that the types of context values are those of all events. The attributes
+    of all users and items are read.
     """
     past, notes = untested(stream).events, list[str]()
     users, items = _columns(stream.users.values()), _columns(stream.items.values())
@@ -70,7 +77,7 @@ def inferred_schema(stream: Stream) -> Inferred:
 
 
 def only_declared(stream: Stream, schema: Schema) -> Stream:
-    """The stream with nothing but the attributes and context fields that a schema declares."""
+    """Return the stream without the attributes and context fields that the schema does not declare."""
     user, item, context = (
         {field.name for field in side if isinstance(field, Attribute)} for side in (schema.user, schema.item, schema.context)
     )
@@ -86,7 +93,7 @@ def only_declared(stream: Stream, schema: Schema) -> Stream:
 
 
 def list_columns(schema: Schema) -> set[str]:
-    """The names of the fields whose values are lists: what `read_stream` splits where a file holds text."""
+    """Return the names of the fields whose values are lists; `read_stream` splits the text of these columns."""
     return {field.name for field in (*schema.user, *schema.item, *schema.context) if isinstance(field, Categories)}
 
 
@@ -103,7 +110,7 @@ def _columns(records: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
 
 
 def _fields(side: str, columns: Mapping[str, list[Any]], known: Mapping[str, list[Any]], notes: list[str]) -> list[Field]:
-    """The fields of one side. Types are those of all values, all else is decided by the `known` ones."""
+    """Infer the fields of one side: types from all values, everything else from the `known` values before the test."""
     fields: list[Field] = []
     for name, values in columns.items():
         field = _field(name, set(map(type, values)), known.get(name, []))
@@ -115,7 +122,7 @@ def _fields(side: str, columns: Mapping[str, list[Any]], known: Mapping[str, lis
 
 
 def _field(name: str, types: set[type], known: Sequence[Any]) -> Field | str:
-    """The field that values of such types ask for, or why there is none."""
+    """Infer a field from the types of its values and from its `known` values, or return the reason to leave it out."""
     if types == {list}:
         return Categories(name, normalize=True)
     if types <= {int, float}:
@@ -137,7 +144,7 @@ def _deciles(values: Sequence[float]) -> tuple[float, ...]:
 
 
 def _time_parts(past: Sequence[Event], notes: list[str]) -> list[str]:
-    """The parts of the time that say something."""
+    """Return the parts of the time that vary: none without times, and no hour if all times are whole days."""
     times = [event.time for event in past if event.time is not None]
     if not times:
         return []
@@ -148,7 +155,7 @@ def _time_parts(past: Sequence[Event], notes: list[str]) -> list[str]:
 
 
 def _free(name: str, fields: Iterable[Field]) -> str:
-    """A name that no field has: the data's own columns keep theirs."""
+    """Return `name` with underscores appended until no field has it, because columns of the data keep their names."""
     taken = {field.name for field in fields}
     while name in taken:
         name += "_"

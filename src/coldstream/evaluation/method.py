@@ -1,4 +1,4 @@
-"""What a recommender under test has to do: ours, the paper's and the baselines alike."""
+"""The interface of a recommender under test, which Coldstream, the paper's methods and the baselines implement."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
@@ -8,33 +8,33 @@ from coldstream.scoring.ranking import Rank
 
 
 class Method(Protocol):
-    """A recommender under test. Whether items that a user had stay candidates is settled when it is built."""
+    """A recommender under test. Its constructor decides whether items that a user already had stay candidates."""
 
     def add_user(self, user: str, attributes: Mapping[str, Any]) -> None:
-        """A user comes. Called once, before the first event of the user."""
+        """Register a user. Called once per user, before the first event of that user."""
 
     def add_item(self, item: str, attributes: Mapping[str, Any]) -> None:
-        """An item comes, and is a candidate from now on. Called once, before the first event of the item."""
+        """Register an item, which is a candidate from then on. Called once per item, before its first event."""
 
     def train(self, events: Sequence[Event]) -> None:
-        """Step 1: learn the past, in as many passes as the method likes. Called once at most, before any `learn`."""
+        """Train on past events (step 1), in any number of passes. Called at most once, before any `learn`."""
 
     def recommend(self, user: str, n: int, *, context: Mapping[str, Any], time: float | None) -> Sequence[str]:
-        """The best n candidates, best first; ties go to the item that came first. Changes nothing."""
+        """Return the best n candidates, best first; ties go to the item registered first. Changes no state."""
 
     def rank(self, user: str, item: str, *, context: Mapping[str, Any], time: float | None) -> Rank:
-        """Where an item stands among the candidates and itself; ties count half. Changes nothing."""
+        """Return the rank of an item among the candidates and itself; ties count half. Changes no state."""
 
     def learn(self, event: Event) -> None:
-        """Step 3: the event has happened."""
+        """Learn an event after it was tested (step 3)."""
 
 
 @runtime_checkable
 class TakesMany(Protocol):
-    """A method that takes many at once, with the same outcome as one by one."""
+    """A method that takes users, items and events in batches, with the same result as one at a time."""
 
     def add_many(self, users: Mapping[str, Mapping[str, Any]], items: Mapping[str, Mapping[str, Any]]) -> None:
-        """Users and items come, with their attributes."""
+        """Register users and items with their attributes."""
 
     def learn_many(self, events: Sequence[Event]) -> None:
-        """The events have happened, in their order."""
+        """Learn events in the order given."""

@@ -1,4 +1,4 @@
-"""All methods by their names: `ifm`, `ease`, or with options `recent-popularity:half_life=500`, `coldstream:factors=16`."""
+"""Registry of methods by name: `ifm`, `ease`, or with options `recent-popularity:half_life=500`, `coldstream:factors=16`."""
 
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
@@ -30,14 +30,14 @@ Options = Mapping[str, Any]
 
 
 class Kind(NamedTuple):
-    """A method that can be asked for."""
+    """An entry of the registry of methods: its summary for the command line, and how to build it."""
 
     summary: str
     build: Callable[[Workload, int, Options], Method]
     seeded: bool = False
-    """Whether the seed makes a difference."""
+    """True if the results depend on the seed."""
     check_items: Callable[[int], None] = lambda _: None
-    """Raises what the method would raise of so many items."""
+    """Function that raises `InvalidInput` if the method cannot take that many items."""
 
 
 def _default(workload: Workload, seed: int, options: Options) -> Method:
@@ -106,22 +106,22 @@ METHODS: Mapping[str, Kind] = {
 
 
 class MethodSpec(NamedTuple):
-    """The name of a method, and its options."""
+    """The name of a method and its options, as parsed from `name:option=value`."""
 
     name: str
     options: Options
 
     @property
     def seeded(self) -> bool:
-        """Whether the seed makes a difference."""
+        """True if the results of the method depend on the seed."""
         return METHODS[self.name].seeded
 
     def check_items(self, items: int) -> None:
-        """Raise what the method would raise once there are so many items, which may be an hour into a trial."""
+        """Raise `InvalidInput` if the method cannot take that many items, before a trial runs for an hour and then fails."""
         METHODS[self.name].check_items(items)
 
     def build(self, workload: Workload, seed: int) -> Method:
-        """The method, ready to be put to the test."""
+        """Build the method, untrained; raise `InvalidInput` for options that it does not have."""
         try:
             return METHODS[self.name].build(workload, seed, self.options)
         except InvalidInput as error:
@@ -129,13 +129,13 @@ class MethodSpec(NamedTuple):
 
 
 def schemas_in_use(methods: Iterable[str], workload: Workload) -> list[Schema]:
-    """The schemas of those methods that have one; others know ids alone."""
+    """Return the schemas of those methods that have one; the others use ids alone."""
     built = (parse_method(method).build(workload, 0) for method in methods)
     return [method.recommender.schema for method in built if isinstance(method, Model)]
 
 
 def parse_method(asked: str) -> MethodSpec:
-    """The method that a text asks for, a name and its options.
+    """Parse the name of a method and its options; raise `InvalidInput` for an unknown method or a malformed option.
 
     >>> parse_method("recent-popularity:half_life=500")
     MethodSpec(name='recent-popularity', options={'half_life': 500})
@@ -159,7 +159,7 @@ def _option(asked: str, pair: str) -> tuple[str, Any]:
 
 
 def _settings(path: str) -> dict[str, Any]:
-    """Hyperparameters in a TOML file, as `coldstream tune` prints them."""
+    """Read hyperparameters from a TOML file, in the form that `coldstream tune` prints."""
     try:
         return tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, TypeError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -167,7 +167,7 @@ def _settings(path: str) -> dict[str, Any]:
 
 
 def _called(scorer: Callable[..., Scorer], options: Options, *others: str) -> Scorer:
-    """A scorer with some options; `others` are of the same method and another scorer."""
+    """Build a scorer with options; `others` are options of another scorer of the same method, named in the error."""
     known = [*signature(scorer).parameters, *others]
     for name in options:
         if name not in signature(scorer).parameters:
@@ -176,5 +176,5 @@ def _called(scorer: Callable[..., Scorer], options: Options, *others: str) -> Sc
 
 
 def _candidates(schema: Schema, workload: Workload) -> Schema:
-    """The schema with the stream's rule on what a user already had, and its kinds of events."""
+    """Return the schema with `exclude_seen` from the stream and `feedback` from the workload."""
     return replace(schema, exclude_seen=not workload.stream.repeats, feedback=workload.schema.feedback)

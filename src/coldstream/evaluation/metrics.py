@@ -1,4 +1,4 @@
-"""What ranks amount to: pure functions of arrays with one row per tested event. Of no events the mean is nan."""
+"""Ranking metrics: pure functions of arrays with one row per tested event. The mean of no events is NaN."""
 
 import math
 from collections.abc import Sequence
@@ -11,29 +11,29 @@ from coldstream.support.arrays import Doubles, Longs
 
 
 class Spread(NamedTuple):
-    """A mean and the standard deviation around it, both over all of what there is: divided by n, as the paper's are."""
+    """A mean and its population standard deviation, which divides by n, as the paper does."""
 
     mean: float
     deviation: float
 
 
 def hits(rank: Doubles, top: int) -> NDArray[np.bool_]:
-    """Whether each item was among the best `top`."""
+    """Return for each tested event whether its item ranked among the best `top`."""
     return rank < top
 
 
 def recall(rank: Doubles, top: int) -> float:
-    """recall@N: the share of hits."""
+    """Return recall@N: the share of tested events that are hits."""
     return mean(hits(rank, top))
 
 
 def moving_recall(rank: Doubles, top: int, window: int) -> Doubles:
-    """recall@N/T after every event: the hits among the last T events / min(t + 1, T)."""
+    """Return recall@N/T after each event t: the hits among the last T events, divided by min(t + 1, T)."""
     return moving_mean(hits(rank, top), window)
 
 
 def moving_mean(values: NDArray[Any], window: int) -> Doubles:
-    """The mean of the last `window` values after every one of them, of fewer where there are not yet as many."""
+    """Return after each value the mean of the last `window` values, or of all values so far while there are fewer."""
     total = np.cumsum(values, dtype=np.float64)
     fallen_out = np.zeros_like(total)
     fallen_out[window:] = total[:-window]
@@ -41,40 +41,40 @@ def moving_mean(values: NDArray[Any], window: int) -> Doubles:
 
 
 def paper_recall(curves: Sequence[Doubles]) -> Spread:
-    """The paper's recall: the mean of recall@N/T over time and trials, and its deviation over time and trials."""
+    """Return the paper's recall: the mean and deviation of recall@N/T over time and trials."""
     return spread(np.concatenate(curves))
 
 
 def percentiles(rank: Doubles, candidates: Longs) -> Doubles:
-    """100 · rank / (candidates − 1): 0 is best, chance is 50. A single candidate is the best there is."""
+    """Return percentile ranks, 100 · rank / (candidates − 1): 0 is best, chance is 50. A single candidate has 0."""
     return 100 * rank / np.maximum(candidates - 1, 1)
 
 
 def mpr(rank: Doubles, candidates: Longs) -> float:
-    """The mean percentile rank."""
+    """Return the mean percentile rank."""
     return mean(percentiles(rank, candidates))
 
 
 def mrr(rank: Doubles) -> float:
-    """The mean reciprocal rank, which counts from 1."""
+    """Return the mean reciprocal rank: the mean of 1 / (rank + 1), because ranks count from 0 here."""
     return mean(1 / (rank + 1))
 
 
 def ndcg(rank: Doubles, top: int) -> float:
-    """nDCG@N where one item is relevant: the mean of 1 / log2(rank + 2) of hits, and of 0."""
+    """Return nDCG@N with one relevant item per event: the mean of 1 / log2(rank + 2) for hits and 0 for misses."""
     return mean(hits(rank, top) / np.log2(rank + 2))
 
 
 def coverage(recommended: int, registered: int) -> float:
-    """The share of all items that were recommended at all."""
+    """Return the share of all registered items that were recommended at least once; NaN without items."""
     return recommended / registered if registered else math.nan
 
 
 def spread(values: Doubles) -> Spread:
-    """The mean and the deviation of values."""
+    """Return the mean and the population standard deviation of values; NaN for both without values."""
     return Spread(mean(values), float(values.std()) if len(values) else math.nan)
 
 
 def mean(values: NDArray[Any]) -> float:
-    """The mean of values."""
+    """Return the mean of values; NaN without values."""
     return float(values.mean()) if len(values) else math.nan

@@ -1,4 +1,4 @@
-"""The factorization machine under test: as it learns, as it stands still, and where it knows ids only."""
+"""Adapters that put a `Recommender` to the test: incremental or static, with all fields or with ids only."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -10,12 +10,12 @@ from coldstream.scoring.ranking import Rank
 
 
 class Model:
-    """A recommender under test. What events do to it, `learn` or `observe`, tells the incremental from the static."""
+    """A `Recommender` under test. `on_events` decides what events do: the incremental model learns, the static observes."""
 
     def __init__(self, recommender: Recommender, on_events: Callable[[Sequence[Event]], None], learns: bool) -> None:
         self.recommender = recommender
         self.learns = learns
-        """Whether events teach it anything once it is trained."""
+        """True if events after training change the parameters."""
         self._on_events = on_events
 
     def add_user(self, user: str, attributes: Mapping[str, Any]) -> None:
@@ -45,7 +45,7 @@ class Model:
 
 
 def incremental(recommender: Recommender) -> Model:
-    """A model that learns from every event."""
+    """Return a model that learns from every event."""
 
     def learn(events: Sequence[Event]) -> None:
         recommender.learn(events[0] if len(events) == 1 else events)
@@ -54,7 +54,7 @@ def incremental(recommender: Recommender) -> Model:
 
 
 def static(recommender: Recommender) -> Model:
-    """A model that stops learning once it is trained: users go on having a past, and parameters stay."""
+    """Return a model whose parameters stay fixed after training, while histories of users go on."""
 
     def observe(events: Sequence[Event]) -> None:
         for event in events:
@@ -64,10 +64,11 @@ def static(recommender: Recommender) -> Model:
 
 
 EVERYONE = "everyone"
+"""Id of the single user that `OneUser` passes on."""
 
 
 class IdsOnly:
-    """A method that is told ids, and neither attributes nor context nor time."""
+    """A wrapper that passes ids and kinds of events to a method, but no attributes, context or time."""
 
     def __init__(self, method: Method) -> None:
         self._method = method
@@ -92,14 +93,14 @@ class IdsOnly:
 
 
 class OneUser:
-    """A method to which all users are one, as the paper's matrix factorization has it where nobody comes twice."""
+    """A wrapper that merges all users into one, as the paper's matrix factorization does where no user returns."""
 
     def __init__(self, method: Method) -> None:
         self._method = method
         method.add_user(EVERYONE, {})
 
     def add_user(self, user: str, attributes: Mapping[str, Any]) -> None:
-        """All are here already."""
+        """Do nothing, because the single user was added at the start."""
 
     def add_item(self, item: str, attributes: Mapping[str, Any]) -> None:
         self._method.add_item(item, attributes)

@@ -1,4 +1,4 @@
-"""The paper's whole experiment: four methods on two data sets, and its Table 2 beside ours."""
+"""Replication of the paper's experiment: four methods on two data sets, compared with the paper's Table 2."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -12,18 +12,21 @@ from coldstream.evaluation.study import Facts, Study
 from coldstream.evaluation.workload import Known, loaded
 
 STREAMS_PER_TRIAL = 5
-"""The author's clicks are not public. Streams of five ads differ so much that five of them would say little."""
+"""Factor by which clicks get more trials than ML-100k, each trial with a generated stream of its own.
+
+The author's clicks are not public, and generated streams of five ads differ so much that five of them would say little.
+"""
 
 
 class Plan(NamedTuple):
-    """The jobs of one half of the experiment."""
+    """The jobs of one data set of the experiment."""
 
     dataset: str
     jobs: Sequence[Job]
 
 
 def plans(trials: int = TRIALS) -> list[Plan]:
-    """All jobs: on ML-100k so many trials of every method, on clicks five times as many, each on a stream of its own."""
+    """Return all jobs: on ML-100k `trials` of each method, on clicks five times as many, each on its own stream."""
     top = {dataset: EXPERIMENTS[dataset].top for dataset in EXPERIMENTS}
     films = [Job(Known("ml-100k"), method, seed, top["ml-100k"]) for method in METHODS for seed in range(trials)]
     seeds = range(trials * STREAMS_PER_TRIAL)
@@ -32,7 +35,7 @@ def plans(trials: int = TRIALS) -> list[Plan]:
 
 
 def study(plan: Plan, trials: Sequence[Trial]) -> Study:
-    """One half of the experiment, with what the paper reports of it."""
+    """Return the study of one data set from its finished trials, with the metrics that the paper reports."""
     found: Mapping[str, dict[int, Trial]] = {method: {} for method in METHODS}
     for job, trial in zip(plan.jobs, trials, strict=True):
         found[job.method][job.seed] = trial

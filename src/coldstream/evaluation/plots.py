@@ -15,28 +15,29 @@ from coldstream.evaluation.study import Study
 from coldstream.support.arrays import Doubles, Longs
 
 GREY = "#808080"
-"""Of much the same contrast on white and on black, because plots are read on both."""
+"""Colour of text and axes: its contrast on white and on black is about equal, because plots are read on both."""
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377")
-"""Paul Tol's bright scheme, which the colour-blind tell apart."""
+"""Line colours: Paul Tol's bright scheme, which is distinguishable with colour blindness."""
 DASHES = ("solid", (0, (5, 1.5)), (0, (1.5, 1.5)))
 POINTS = 400
-"""A window's mean moves slowly: more points make a file larger and no curve different."""
+"""Largest number of points per curve: a moving mean changes slowly, so more points would only make the file larger."""
 LONGEST_NAME = 32
+"""Largest number of characters of a method's name in a legend; longer names are cut."""
 
 Curves = Mapping[str, Sequence[Doubles]]
-"""One per seed, by method."""
+"""One curve per seed, by method."""
 
 _ROOT = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" font-family="system-ui, sans-serif"'
 
 
 def recall_over_time(study: Study) -> str:
-    """recall@N/T after every tested event: a line per method, the mean of its seeds, in a band from lowest to highest."""
+    """Plot recall@N/T after each tested event: per method the mean of its seeds, in a band from lowest to highest."""
     title = f"recall@{study.top} of the last {study.window:,} events"
     return _drawn(study, title, {method: study.recall_curves(method) for method in study.trials}, _from_zero)
 
 
 def percentile_over_time(study: Study) -> str:
-    """The mean percentile rank of the last T events after every tested one, drawn alike. Lower is better."""
+    """Plot the mean percentile rank of the last T events after each tested event, in the form of `recall_over_time`."""
     title = f"mean percentile rank of the last {study.window:,} events (lower is better)"
     curves = {
         method: [moving_mean(percentiles(trial.rank, trial.candidates), study.window) for trial in seeds.values()]
@@ -46,7 +47,7 @@ def percentile_over_time(study: Study) -> str:
 
 
 def _drawn(study: Study, title: str, curves: Curves, limits: Callable[[Doubles], tuple[float, float]]) -> str:
-    # Names of parts must differ between the plots of one page.
+    # Ids of SVG elements must differ between the plots of one page.
     salt = f"{study.stream.name} {title}"
     with matplotlib.rc_context({"svg.hashsalt": salt, "svg.fonttype": "none", "text.parse_math": False, "font.size": 10}):
         figure = Figure(figsize=(9, 4), layout="constrained", facecolor="none")
@@ -82,12 +83,12 @@ def _short(name: str) -> str:
 
 
 def _sampled(events: int) -> Longs:
-    """The places of the points drawn, the first and the last among them."""
+    """Return evenly spaced indices of the points to draw, the first and the last included."""
     return np.unique(np.linspace(0, events - 1, min(events, POINTS)).astype(np.int64))
 
 
 def _settled(curves: Curves, window: int) -> Doubles:
-    """What the axis must show: a mean of the first few events may be anything, and would flatten the rest."""
+    """Return the values that set the limits of the axis, without those of the first events, whose means vary widely."""
     start = min(window, len(next(iter(curves.values()))[0]) // 2) // 4
     return np.concatenate([curve[start:] for seeds in curves.values() for curve in seeds])
 
@@ -112,7 +113,7 @@ def _calm(axes: Axes) -> None:
 
 
 def _embeddable(svg: str) -> str:
-    """The element alone, as wide and in the letters of its place, without ids that two plots on a page would share."""
+    """Return only the `<svg>` element, without size and font, which the page sets, and without generated ids."""
     anonymous = re.sub(r'<(\w+) id="[\w.]+_\d+"', r"<\1", svg[svg.index("<svg") :])
     inherited = re.sub(r'(<text style="[^"]*?)font-family: [^;"]*; ', r"\1", anonymous)
     return re.sub(r'<svg [^>]*(viewBox="[^"]*")[^>]*>', rf"<svg {_ROOT} \1>", inherited, count=1)

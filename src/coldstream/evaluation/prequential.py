@@ -1,4 +1,4 @@
-"""Test, then learn: the past is learned, and every later event is first ranked and then learned."""
+"""Prequential evaluation: learn the first 30 % of a stream, then rank each later event before learning it."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
@@ -15,17 +15,18 @@ from coldstream.events.stream import Stream
 from coldstream.support.arrays import Doubles, Longs
 
 EVENTS_BETWEEN_ADVANCES = 256
+"""Number of events between two reports of progress."""
 
 
 class Split(NamedTuple):
-    """Where the parts of a stream begin: the one learned in order, and the one tested. Training takes what is before."""
+    """Indices of the first event learned in order and of the first event tested. Events before `learned` are trained on."""
 
     learned: int
     tested: int
 
 
 def split(events: int) -> Split:
-    """The first int(.2 n) events train, the next int(.1 n) are learned in order, the rest is tested.
+    """Split n events: the first int(.2 n) are trained on, the next int(.1 n) are learned in order, the rest is tested.
 
     >>> split(21_201)
     Split(learned=4240, tested=6360)
@@ -35,37 +36,40 @@ def split(events: int) -> Split:
 
 
 def untested(stream: Stream) -> Stream:
-    """The part of a stream that comes before the test: all that tuning may look at."""
+    """Return the part of a stream before the test, which is all that tuning may read."""
     return stream.first(split(len(stream.events)).tested)
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What one method did on one stream: a row per tested event, in order."""
+    """The results of one method on one stream: arrays with one row per tested event, in order."""
 
     first: int
-    """The place in the stream where the test begins."""
+    """Index in the stream of the event where the test begins."""
     rank: Doubles
-    """The expected rank of the item that was taken, from 0; ties count half."""
+    """Rank of the chosen item, from 0; each tie counts half a rank."""
     candidates: Longs
-    """How many items it was ranked among, itself included."""
+    """Number of items that the chosen item was ranked among, itself included."""
     new_user: NDArray[np.bool_]
-    """Whether the stream has no earlier event of the user, the untested part included."""
+    """True where the stream has no earlier event of the user, the untested part included."""
     new_item: NDArray[np.bool_]
-    """Whether the stream has no earlier event of the item, the untested part included."""
+    """True where the stream has no earlier event of the item, the untested part included."""
     recommend_ns: Longs
+    """Nanoseconds of each call of `recommend`."""
     update_ns: Longs
+    """Nanoseconds of each call of `learn`."""
     train_ns: int
+    """Nanoseconds of training."""
     recommended: int
-    """How many different items were ever among the top n."""
+    """Number of distinct items that were in the top n at least once."""
     registered: int
-    """How many items there were in the end."""
+    """Number of items registered at the end."""
     place: Longs | None = None
-    """The place in the stream of every event tested, where others were only learned in between."""
+    """Index in the stream of each tested event; None if all events from `first` on were tested."""
 
 
 def of_known_items(trial: Trial) -> Trial:
-    """The part of a trial whose items were chosen before. A newcomer is registered just before its first event is tested."""
+    """Return the part of a trial whose items had earlier events; a new item is registered just before its first test."""
     known = ~trial.new_item
     rows = ("rank", "candidates", "new_user", "new_item", "recommend_ns", "update_ns")
     place = None if trial.place is None else trial.place[known]
@@ -73,11 +77,11 @@ def of_known_items(trial: Trial) -> Trial:
 
 
 def unwatched(done: int) -> None:
-    """Nobody waits for the trial."""
+    """Ignore a report of progress: the default `advance` of `run_trial`."""
 
 
 def check_trial(stream: Stream, top: int) -> None:
-    """Raise where there is nothing to test, or nothing to recommend."""
+    """Raise `InvalidInput` for a stream without events or a `top` that is not a whole number of at least 1."""
     if isinstance(top, bool) or not isinstance(top, int) or top < 1:
         raise InvalidInput(f"top must be a whole number of 1 or more, got {shown(top)}")
     if not stream.events:
@@ -91,9 +95,11 @@ def run_trial(
     advance: Callable[[int], None] = unwatched,
     targets: Collection[str | None] | None = None,
 ) -> Trial:
-    """Test, then learn. `advance` hears now and then how many events of the stream are done, and in the end that all are.
+    """Evaluate a method on a stream, testing each event before learning it.
 
-    Where `targets` are given, events of other kinds are only learned.
+    `advance` is called now and then with the number of events done, and at the end with the number of all events. With
+    `targets`, only events of these kinds are tested; others are only learned. Raise `InvalidInput` if no event is to be
+    tested.
     """
     check_trial(stream, top)
     arrivals = Arrivals(method, stream)
@@ -143,7 +149,7 @@ def run_trial(
 
 
 def _learn_the_past(method: Method, events: Sequence[Event], top: int, arrivals: "Arrivals") -> tuple[int, int]:
-    """Train, and learn in order. Returns where the test begins, and the nanoseconds of training."""
+    """Train, then learn the untested events in order. Return the index where the test begins and the ns of training."""
     learned, tested = split(len(events))
     train_ns = train(method, events, arrivals)
     if isinstance(method, TakesMany):
@@ -151,13 +157,13 @@ def _learn_the_past(method: Method, events: Sequence[Event], top: int, arrivals:
     else:
         for event in events[learned:tested]:
             method.learn(event)
-    if tested:  # the first call may compile, which would count as time to recommend
+    if tested:  # The first call may compile, which would be measured as time to recommend.
         method.recommend(events[0].user, top, context=events[0].context, time=events[0].time)
     return tested, train_ns
 
 
 def train(method: Method, events: Sequence[Event], arrivals: "Arrivals") -> int:
-    """Let the users and items of the past in, and train; the nanoseconds of training."""
+    """Register the users and items of the untested events, and train. Return the nanoseconds of training."""
     learned, tested = split(len(events))
     arrivals.admit_all(events[:tested])
     started = perf_counter_ns()
@@ -166,7 +172,7 @@ def train(method: Method, events: Sequence[Event], arrivals: "Arrivals") -> int:
 
 
 class Arrivals:
-    """The users and items that have come so far."""
+    """Registration of users and items with a method, each just before its first event."""
 
     def __init__(self, method: Method, stream: Stream) -> None:
         self.users: set[str] = set()
@@ -174,7 +180,7 @@ class Arrivals:
         self._method, self.stream = method, stream
 
     def admit_all(self, events: Sequence[Event]) -> None:
-        """Let the users and items of many events in."""
+        """Register the users and items of events, in a batch if the method takes batches."""
         if not isinstance(self._method, TakesMany):
             for event in events:
                 self.admit(event)
@@ -188,7 +194,7 @@ class Arrivals:
         )
 
     def admit(self, event: Event) -> tuple[bool, bool]:
-        """Let the user and the item of an event in, and say which of them came for the first time."""
+        """Register the user and the item of an event if they are new. Return whether the user and the item were new."""
         new_user, new_item = event.user not in self.users, event.item not in self.items
         if new_user:
             self.users.add(event.user)

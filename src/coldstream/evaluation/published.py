@@ -1,4 +1,4 @@
-"""What Kitazawa (2016) reports: the four methods, their hyperparameters, and their metrics on two streams."""
+"""Results of Kitazawa (2016): the four methods, their hyperparameters, and their metrics on two streams."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -8,19 +8,20 @@ from coldstream.evaluation.metrics import Spread
 from coldstream.evaluation.study import Published
 
 METHODS = ("static-mf", "imf", "static-fm", "ifm")
-"""In the order of the paper's Table 2."""
+"""Names of the paper's methods, in the order of its Table 2."""
 
 
 class Experiment(NamedTuple):
-    """One half of the paper's Table 2."""
+    """The paper's settings and reported metrics for one data set, which is one half of its Table 2."""
 
     top: int
     window: int
     factorization: Hyperparameters
-    """Of static MF and iMF."""
+    """Hyperparameters of static MF and iMF."""
     machine: Hyperparameters
-    """Of static FM and iFM."""
+    """Hyperparameters of static FM and iFM."""
     metrics: Mapping[str, Published]
+    """Reported metrics by method."""
 
 
 def _factorization(**changes: float) -> Hyperparameters:
@@ -69,8 +70,9 @@ EXPERIMENTS: Mapping[str, Experiment] = {
     ),
 }
 TRIALS = 5
+"""Default number of trials per method on ML-100k."""
 
 
 def experiment(stream: str) -> Experiment:
-    """The paper's settings for a stream; those of ML-100k for one that the paper has not."""
+    """Return the paper's settings for a stream, or those for ML-100k if the paper does not use the stream."""
     return EXPERIMENTS.get(stream, EXPERIMENTS["ml-100k"])

@@ -1,4 +1,4 @@
-"""The raw rank of every tested event, as Parquet."""
+"""Parquet files with the rank of each tested event."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,7 +30,7 @@ _COLUMNS = pa.schema(
 
 
 class Key(NamedTuple):
-    """Which trial ranks are of."""
+    """The data set, method and seed of a trial."""
 
     dataset: str
     method: str
@@ -38,7 +38,7 @@ class Key(NamedTuple):
 
 
 class Ranks(NamedTuple):
-    """What a trial has said of every tested event; `event` is its place in the stream."""
+    """Results of a trial, one row per tested event; `event` is the index of the event in the stream."""
 
     event: Longs
     rank: Doubles
@@ -48,7 +48,7 @@ class Ranks(NamedTuple):
 
 
 def write_ranks(path: str | Path, studies: Sequence[Study]) -> None:
-    """Write the ranks of all trials, whole or not at all: one row group per trial."""
+    """Write the ranks of all trials to a Parquet file, atomically, with one row group per trial."""
     with atomic(path) as temporary, pq.ParquetWriter(temporary, _COLUMNS) as file:
         for study in studies:
             for method, seeds in study.trials.items():
@@ -60,7 +60,7 @@ def write_ranks(path: str | Path, studies: Sequence[Study]) -> None:
 
 
 def read_ranks(path: str | Path) -> dict[Key, Ranks]:
-    """The ranks that `write_ranks` wrote."""
+    """Read a file that `write_ranks` wrote; raise `InvalidInput` if it cannot be read."""
     try:
         with pq.ParquetFile(path) as file:
             groups = [file.read_row_group(number, columns=_COLUMNS.names) for number in range(file.num_row_groups)]

@@ -1,4 +1,4 @@
-"""Studies as one HTML page that needs nothing but itself."""
+"""Self-contained HTML report of studies."""
 
 import os
 import platform
@@ -20,7 +20,7 @@ LIBRARIES = ("coldstream", "numpy", "numba")
 
 
 def report(title: str, studies: Sequence[Study]) -> str:
-    """The page: for each study its tables, plots and comparisons; then how to read them and what they were made with."""
+    """Return the HTML page: tables, plots and comparisons of each study, then how to read them and the versions in use."""
     pages = Environment(
         loader=PackageLoader("coldstream.evaluation"),
         autoescape=True,
@@ -33,7 +33,7 @@ def report(title: str, studies: Sequence[Study]) -> str:
 
 
 def write_report(path: str | Path, title: str, studies: Sequence[Study]) -> None:
-    """Write the page, whole or not at all."""
+    """Write the HTML page of `report` to a file, atomically."""
     write_text(path, report(title, studies))
 
 
@@ -60,7 +60,7 @@ def _section(study: Study) -> dict[str, Any]:
         "best_pairs": tables.comparison_table(pairs[:nearest]) if pairs else None,
         "known_pairs": tables.comparison_table(known) if (known := tables.known_comparisons(study, metrics)) else None,
         "other_pairs": tables.comparison_table(pairs[nearest:]) if pairs[nearest:] else None,
-        # The plots escape what they are given themselves.
+        # Matplotlib escapes the texts in a plot, so its SVG needs no escaping here.
         "curves": [Markup(recall_over_time(study)), Markup(percentile_over_time(study))],  # noqa: S704
     }
 

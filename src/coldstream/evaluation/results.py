@@ -1,4 +1,4 @@
-"""A trial as one row of metrics, rows as a JSON file, and what the rows of several seeds amount to."""
+"""Metrics of trials: one row per trial, a JSON file of rows, and summaries over seeds."""
 
 import json
 import math
@@ -16,7 +16,7 @@ from coldstream.support.files import write_text
 
 
 class Result(TypedDict):
-    """The metrics of one method on one stream from one seed. What there is no event of is None."""
+    """The metrics of one method on one stream with one seed. A metric without any event is None."""
 
     dataset: str
     method: str
@@ -34,17 +34,18 @@ class Result(TypedDict):
     new_user_recall: float | None
     new_item_recall: float | None
     recommend_us: float
-    """The mean over all tested events; so is `update_us`."""
+    """Mean time of `recommend` over all tested events, in microseconds."""
     update_us: float
+    """Mean time of `learn` over all tested events, in microseconds."""
     new_user_mpr: float | None
     new_item_mpr: float | None
     known_item_recall: float | None
-    """Of the events whose item was chosen before: a newcomer is registered just before its first event is tested."""
+    """recall@N of events whose item had an earlier event; a new item is registered just before its first test."""
     known_item_mpr: float | None
 
 
 def row(trial: Trial, *, dataset: str, method: str, seed: int, top: int, window: int) -> Result:
-    """The metrics of a trial; `top` is the one it was run with."""
+    """Return the metrics of a trial; `top` must be the one that it was run with."""
     rank, candidates, new_user, new_item = trial.rank, trial.candidates, trial.new_user, trial.new_item
     moving = metrics.paper_recall([metrics.moving_recall(rank, top, window)])
     return Result(
@@ -73,7 +74,7 @@ def row(trial: Trial, *, dataset: str, method: str, seed: int, top: int, window:
 
 
 class Failed(TypedDict):
-    """A method and a seed that came to no end, and why."""
+    """A trial that failed: its method, its seed and the error."""
 
     dataset: str
     method: str
@@ -82,12 +83,12 @@ class Failed(TypedDict):
 
 
 def rows(study: Study) -> list[Result]:
-    """A row per method and seed."""
+    """Return one row of metrics per method and seed."""
     return [result for method in study.trials for result in _rows_of(study, method)]
 
 
 def failed_rows(study: Study) -> list[Failed]:
-    """A row per method and seed that failed."""
+    """Return one row per method and seed that failed."""
     return [
         Failed(dataset=study.stream.name, method=method, seed=seed, error=reason)
         for method, seeds in study.failures.items()
@@ -96,15 +97,15 @@ def failed_rows(study: Study) -> list[Failed]:
 
 
 def write_rows(path: str | Path, results: Sequence[Result | Failed]) -> None:
-    """Write rows as a JSON list, whole or not at all."""
+    """Write rows to a file as a JSON list, atomically."""
     write_text(path, json.dumps(results, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def summary(study: Study, method: str) -> dict[str, Spread]:
-    """The metrics of a method by their names in a row: the mean over seeds ± the deviation over seeds.
+    """Return the mean and deviation over seeds of each metric of a method, by the metric's name in `Result`.
 
-    Two are not in a row: `recall_window`, the paper's number, over time and seeds, and `train_s`, the time of training. A
-    metric that no seed has is nan, and so is a deviation over one seed.
+    Two more metrics are added: `recall_window`, the paper's recall over time and seeds, and `train_s`, the seconds of
+    training. A metric that no seed has is NaN, and so is a deviation over one seed.
     """
     results = _rows_of(study, method)
     described = ("dataset", "method", "seed", "top", "window", "events_tested")
@@ -127,5 +128,5 @@ def _over_seeds(values: Sequence[Any]) -> Spread:
 
 
 def _or_none(value: float) -> float | None:
-    """JSON knows no nan."""
+    """Return None for NaN, which JSON does not have."""
     return None if math.isnan(value) else value

@@ -1,4 +1,4 @@
-"""Context columns that give away what was chosen: recall with them says nothing of what can be known before a choice."""
+"""Detection of target leakage: context columns that nearly determine the chosen item, or are determined by it."""
 
 import math
 from collections import Counter
@@ -14,42 +14,45 @@ from coldstream.events.stream import Stream
 from coldstream.support.arrays import plain
 
 FEWEST = 30
-"""Fewer events than these tell nothing."""
+"""Smallest number of guessed events from which a column is judged."""
 TELLS = 0.5
-"""How much of what is left to be guessed of the item a column has to tell, to be pointed out."""
+"""Smallest share of the errors of a guess without the column that it must remove to be reported as telling the item."""
 FOLLOWS = 0.9
-"""How much of a column the item has to tell: an item may well be chosen mostly on phones, but a price is the item's own."""
+"""Smallest share of the errors that the item must remove to be reported as telling the column.
+
+It is close to 1, because an item may well be chosen mostly on phones, while a price belongs to the item.
+"""
 SURE = 4.0
-"""By how many deviations of chance it has to be better than chance."""
+"""Smallest lead of a guess over chance, in standard deviations of chance."""
 MOST = 50_000
-"""The latest of the events before the test, at most, that are looked at."""
+"""Largest number of events examined: the latest ones before the test."""
 
 Row: TypeAlias = tuple[str, Any, Any]
-"""A user, what is given, and what is sought."""
+"""A user, the given value, and the value to guess from it."""
 _Guess: TypeAlias = Callable[[Mapping[Any, Any], Sequence[Any]], list[Any]]
 _NOBODY_KNOWS = object()
 
 
 class Revealing(NamedTuple):
-    """A context column that tells more than it should."""
+    """A context column that may leak the chosen item."""
 
     column: str
     share: float
-    """How often the guess was right."""
+    """Share of correct guesses with the column (or, if `of_items` is false, with the item)."""
     chance: float
-    """How often a guess without the column was right."""
+    """Share of correct guesses without it."""
     of_items: bool
-    """Whether the column tells the item; else the item tells the column, as it does where that is a price of the item."""
+    """True if the column predicts the item; false if the item predicts the column, such as a price of the item."""
 
     @property
     def why(self) -> str:
-        """What was found."""
+        """The finding, in a few words for a table."""
         without = f"{self.share:.0%} right, {self.chance:.0%} without it"
         return f"nearly tells the item: {without}" if self.of_items else f"follows from the item: {without}"
 
     @property
     def warning(self) -> str:
-        """What was found, why it matters, and what to do."""
+        """The finding, its consequence and the remedy, as a sentence."""
         if self.of_items:
             found = (
                 f"tells which item was chosen: guessed from it alone, {self.share:.0%} are right, and"
@@ -67,11 +70,12 @@ class Revealing(NamedTuple):
 
 
 def revealing_columns(stream: Stream) -> list[Revealing]:
-    """The context columns of a stream that nearly determine the item, or are nearly determined by it.
+    """Return the context columns of a stream that nearly determine the item, or are nearly determined by it.
 
-    Only events before the test are looked at. From their first half it is learned what goes with what, and the second half
-    is guessed: the item from the value of a column, from the nearest value where it is a number; and the value from the
-    item. Without it the guess is what is most frequent for the user, or for all where the user is new.
+    Only events before the test are examined. Their first half gives the most frequent item per value of a column and the
+    most frequent value per item; their second half is guessed from these: the item from the value (from the nearest value
+    if the column is numeric), and the value from the item. The guess to beat is the most frequent one of the user, or of
+    all users if the user is new.
     """
     events = untested(stream).events[-MOST:]
     names = dict.fromkeys(name for event in events for name in event.context)
@@ -87,7 +91,7 @@ def _revealing(name: str, events: Sequence[Event]) -> Revealing | None:
 
 
 def _judged(name: str, of_items: bool, rows: Sequence[Row], guess: _Guess) -> Revealing | None:
-    """Whether what is sought in the rows can be guessed from what is given, much better than without."""
+    """Return a finding if guesses from the given values are much better than guesses without them, else None."""
     learned, tested = rows[: len(rows) // 2], rows[len(rows) // 2 :]
     guesses = guess(_most_frequent([(given, sought) for _, given, sought in learned]), [given for _, given, _ in tested])
     own = _most_frequent([(user, sought) for user, _, sought in learned])
@@ -110,7 +114,7 @@ def _exact(known: Mapping[Any, Any], given: Sequence[Any]) -> list[Any]:
 
 
 def _exact_of_known(known: Mapping[Any, Any], given: Sequence[Any]) -> list[Any]:
-    """The same, without what is new: of an item that was never chosen, nobody could know its price."""
+    """Guess as `_exact` does, but skip given values that are new: the price of an item never chosen cannot be known."""
     return [known.get(value, _NOBODY_KNOWS) for value in given]
 
 
@@ -128,7 +132,7 @@ def _nearest(known: Mapping[Any, Any], given: Sequence[Any]) -> list[Any]:
 
 
 def _most_frequent(pairs: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
-    """What goes most often with each of the first."""
+    """Return the most frequent second value for each first value."""
     counts: dict[Any, Counter[Any]] = {}
     for first, second in pairs:
         counts.setdefault(first, Counter())[second] += 1

@@ -1,4 +1,4 @@
-"""Many trials, spread over the cores."""
+"""Running of many trials, in parallel processes or one after the other."""
 
 import multiprocessing
 import os
@@ -18,14 +18,14 @@ from coldstream.evaluation.prequential import Trial, run_trial, untested
 from coldstream.evaluation.workload import Source, Workload, loaded
 from coldstream.events.stream import Stream
 
-# Each trial has a core to itself; threads of a matrix library would only take it from the next.
+# Each trial has a core of its own, so threads of a matrix library would only take cores from other trials.
 _ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 _SECONDS_BETWEEN_LOOKS = 0.1
 _KILLED = "a process that ran trials was killed; free some memory, or use fewer processes (--jobs 1)"
 
 
 Counters: TypeAlias = Any
-"""Events done, by the number of the job, in memory that all processes share."""
+"""Numbers of events done, by index of the job, in memory that all processes share."""
 
 
 class Job(NamedTuple):
@@ -36,9 +36,9 @@ class Job(NamedTuple):
     seed: int
     top: int
     untested: bool = False
-    """Whether the trial may see only the part of the stream that an evaluation does not test: for tuning."""
+    """True to give the trial only the part of the stream that an evaluation does not test, as tuning does."""
     target: str | None = None
-    """The kind of the events to be tested; without one, those that the schema says matter."""
+    """Kind of the events to test; None for the kinds that the schema marks as targets."""
 
 
 Outcome = TypeVar("Outcome")
@@ -46,17 +46,17 @@ Made = TypeVar("Made", covariant=True)
 
 
 class _One(Protocol[Made]):
-    """`run` or `attempt`."""
+    """Type of `run` and `attempt`."""
 
     def __call__(self, job: Job, advance: Callable[[int], None], /) -> Made: ...
 
 
 Run: TypeAlias = "Callable[[Job, Callable[[int], None]], Trial]"
-"""Runs one trial; whoever waits hears how many events are done."""
+"""Type of a function that runs one trial and reports the number of events done to its second argument."""
 
 
 class Spread(Protocol):
-    """Runs jobs on other machines, as `_run_spread` does in other processes."""
+    """Type of a function that runs jobs on other machines, as `_run_spread` does in other processes."""
 
     def __call__(
         self,
@@ -66,18 +66,18 @@ class Spread(Protocol):
         advance: Callable[[int, int], None],
         /,
     ) -> list[Outcome]:
-        """What each has led to; `killed` makes it of the reason where it came to no end."""
+        """Return the outcome of each job; that of a job which did not finish is `killed` of the reason."""
 
 
 def run(job: Job, advance: Callable[[int], None]) -> Trial:
-    """Run one trial here."""
+    """Run one trial in this process."""
     workload = loaded(job.source)
     method = parse_method(job.method).build(workload, job.seed)
     return run_trial(method, stream_of(job, workload), job.top, advance, targets_of(job, workload))
 
 
 def targets_of(job: Job, workload: Workload) -> frozenset[str | None] | None:
-    """The kinds that are tested; None for all, where there are no kinds."""
+    """Return the kinds of events that a job tests; None, which means all, if the schema has no kinds."""
     if job.target is not None:
         return frozenset({job.target})
     kinds = workload.schema.feedback
@@ -85,30 +85,30 @@ def targets_of(job: Job, workload: Workload) -> frozenset[str | None] | None:
 
 
 def stream_of(job: Job, workload: Workload) -> Stream:
-    """What a job may see of a workload's stream."""
+    """Return the part of a workload's stream that a job may read."""
     return untested(workload.stream) if job.untested else workload.stream
 
 
 class Failure(NamedTuple):
-    """Why there is no trial of a job."""
+    """The outcome of a job that failed: the reason."""
 
     reason: str
 
 
 def attempt(job: Job, advance: Callable[[int], None], run: Run = run) -> Trial | Failure:
-    """Run one trial here, or say why it came to no end."""
+    """Run one trial in this process; return a `Failure` instead of raising an error."""
     try:
         return run(job, advance)
     except ColdstreamError as error:
         failure = Failure(str(error))
-    except Exception as error:  # a bug in one method, or too little memory for it, is no reason to lose the others
+    except Exception as error:  # A bug in one method, or too little memory for it, must not discard the other trials.
         failure = Failure(f"{type(error).__name__}: {error}")
-    advance(len(stream_of(job, loaded(job.source)).events))  # there is nothing left to do of it
+    advance(len(stream_of(job, loaded(job.source)).events))  # Nothing of the job is left to do.
     return failure
 
 
 def check(jobs: Sequence[Job]) -> None:
-    """Raise what a method would refuse at once: options that it has not, or more items than it takes."""
+    """Raise `InvalidInput` if a job's method does not have its options or cannot take as many items as the stream has."""
     for job in {(job.source, job.method): job for job in jobs}.values():
         workload = loaded(job.source)
         spec = parse_method(job.method)
@@ -123,10 +123,11 @@ def run_all(
     run: Run = run,
     spread: Spread | None = None,
 ) -> list[Trial]:
-    """Run all jobs, in so many processes; `advance` hears, by the number of the distinct job, how many events are done.
+    """Run all jobs in the given number of processes; the first error ends the run and is raised.
 
-    A method whose seed makes no difference runs once, and the trial counts for all its seeds. The first error ends it.
-    Jobs may be spread over other machines instead, and another way to `run` one may be given.
+    `advance` is called with the index of a job among the distinct ones and its number of events done. A method that does
+    not depend on the seed runs once, and its trial counts for all seeds. `run` replaces the function that runs one trial,
+    and `spread` the one that distributes jobs, for example over other machines.
     """
     return _all(run, _raise, jobs, processes, advance, spread)
 
@@ -138,7 +139,7 @@ def attempt_all(
     run: Run = run,
     spread: Spread | None = None,
 ) -> list[Trial | Failure]:
-    """Run all jobs as `run_all` does, to the end: what has failed stands in the place of its trial."""
+    """Run all jobs as `run_all` does, but go on after errors: a job that failed has a `Failure` instead of a trial."""
     return _all(partial(attempt, run=run), Failure, jobs, processes, advance, spread)
 
 
@@ -166,7 +167,7 @@ def _raise(reason: str) -> Trial:
 
 
 def distinct(jobs: Sequence[Job]) -> list[Job]:
-    """The jobs that have to be run: of a method whose seed makes no difference, one."""
+    """Return the jobs without duplicates; jobs that differ only in a seed that has no effect are one."""
     return list(dict.fromkeys(map(_unseeded, jobs)))
 
 
@@ -181,12 +182,12 @@ def _run_spread(
     processes: int,
     advance: Callable[[int, int], None],
 ) -> list[Outcome]:
-    context = multiprocessing.get_context("spawn")  # a fork would copy threads that the libraries have started
+    context = multiprocessing.get_context("spawn")  # A fork would be unsafe, because the libraries have started threads.
     done = context.Array(c_int64, len(jobs))
     os.environ.update({name: number for name, number in _ONE_THREAD.items() if name not in os.environ})
     pool = ProcessPoolExecutor(min(processes, len(jobs)), context, _begin, (done,))
     try:
-        with _uninterrupted():  # a process is born with the mask of the one that starts it
+        with _uninterrupted():  # A process inherits the signal mask of the one that starts it.
             futures = [pool.submit(_run_watched, one, number, job) for number, job in enumerate(jobs)]
         _watch(futures, done, advance)
         return [killed(_KILLED) if _was_killed(future) else future.result() for future in futures]
@@ -199,7 +200,7 @@ def _run_spread(
 
 
 def _watch(futures: Sequence[Future[Any]], done: Counters, advance: Callable[[int, int], None]) -> None:
-    """Pass on how far the jobs are until all are done, or one has failed."""
+    """Report the progress of the jobs until all are done; raise the error of the first that fails."""
     waiting = set(futures)
     while waiting:
         finished, waiting = wait(waiting, _SECONDS_BETWEEN_LOOKS, FIRST_COMPLETED)
@@ -211,7 +212,7 @@ def _watch(futures: Sequence[Future[Any]], done: Counters, advance: Callable[[in
 
 
 def _was_killed(future: Future[Any]) -> bool:
-    """Whether the process of a job, or of one beside it, was killed: then none that was running comes to an end."""
+    """Return whether a killed process broke the pool, in which case no running job finishes."""
     return isinstance(future.exception(), BrokenProcessPool)
 
 
@@ -220,7 +221,7 @@ _done: Counters | None = None
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Ctrl-C waits until the block ends: a new process that hears it before it is ready would only complain."""
+    """Defer Ctrl-C until the block ends: a new process interrupted before it is ready would print a traceback."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -234,12 +235,12 @@ def _uninterrupted() -> Iterator[None]:
 def _begin(done: Counters) -> None:
     global _done
     _done = done
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interruption means
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # The parent handles interruptions.
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
 def _end_with_parent() -> None:
-    """A parent that was killed sends no word, and its queue would be waited at for ever."""
+    """Exit when the parent ends: a killed parent sends no message, and the worker would wait on its queue for ever."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

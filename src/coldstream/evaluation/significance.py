@@ -1,14 +1,15 @@
-"""Whether one method is better than another, or only luckier.
+"""Statistical significance of differences between methods: McNemar's test and a block bootstrap.
 
-Two questions, two answers. McNemar's test asks whether the events that only A hit outnumber those that only B hit by more
-than chance would let them. It takes events for independent, which those of one user in a row are not; the block bootstrap
-does not, and says in addition how large a difference is.
+McNemar's test asks whether the events that only A hit outnumber those that only B hit by more than chance explains. It
+assumes independent events, which consecutive events of one user are not. The block bootstrap does not assume that, and it
+also gives an interval for the size of a difference.
 
-Seeds are no sample of events: they repeat the same events with another initialisation. So hits are never pooled over seeds,
-which would make any difference significant if only repeated often enough. McNemar's test is made for each seed that both
-methods have, and the answers are combined by a majority: with K seeds and k = K // 2 + 1, p is K/k times the k-th smallest.
-That is a p-value however the seeds depend on one another (Rüger 1978), never below the median seed's, and with one seed the
-p of that seed. The bootstrap averages hits and percentiles over seeds per event first.
+Seeds are not a sample of events: they repeat the same events with another initialisation. Therefore hits are never pooled
+over seeds, which would make any difference significant if it were repeated often enough. McNemar's test is made for each
+seed that both methods have, and the p-values are combined by a majority: with K seeds and k = K // 2 + 1, p is K/k times
+the k-th smallest. The result is a p-value for any dependence between the seeds (Rüger 1978), is never below the median
+seed's, and with one seed equals the p-value of that seed. The bootstrap first averages hits and percentiles per event over
+seeds.
 """
 
 import math
@@ -25,52 +26,55 @@ from coldstream.evaluation.prequential import Trial
 from coldstream.support.arrays import Doubles
 
 BLOCK, RESAMPLES, CONFIDENCE = 200, 2000, 0.95
+"""Events per block, number of resamples, and confidence level of the bootstrap's intervals."""
 SMALLEST_BLOCK, FEWEST_BLOCKS = 10, 20
-"""Blocks of a shorter stream are smaller: a few of them drawn again and again say next to nothing."""
+"""Bounds for short streams: blocks shrink to keep at least this many; below the smallest block there is no interval."""
 
 
 class Interval(NamedTuple):
-    """Where a difference lies with 95 % confidence."""
+    """The 95 % confidence interval of a difference."""
 
     low: float
     high: float
 
 
 class Comparison(NamedTuple):
-    """Method a against method b: every difference is a's metric less b's."""
+    """Comparison of method a with method b: each difference is the metric of a minus that of b."""
 
     a: str
     b: str
     recall: float
     recall_interval: Interval | None
-    """None where the stream is too short to be cut into blocks of ten; so is `mpr_interval`."""
+    """None if the stream is too short for 20 blocks of 10 events."""
     mpr: float
     mpr_interval: Interval | None
+    """None if the stream is too short for 20 blocks of 10 events."""
     p: float
+    """p-value of McNemar's test on hits, combined over seeds."""
 
 
 def mcnemar(only_a: int, only_b: int) -> float:
-    """The p-value of McNemar's test with continuity correction, from how many events only one of the two hit."""
+    """Return the p-value of McNemar's test with continuity correction, from the numbers of events that only one hit."""
     if only_a + only_b == 0:
         return 1.0
     return chi_squared_tail(max(abs(only_a - only_b) - 1, 0) ** 2 / (only_a + only_b))
 
 
 def chi_squared_tail(statistic: float) -> float:
-    """How likely χ² with one degree of freedom is to be as large."""
+    """Return the probability that χ² with one degree of freedom is at least as large as the statistic."""
     return math.erfc(math.sqrt(statistic / 2))
 
 
 def majority(p_values: Sequence[float]) -> float:
-    """One p-value from several that depend on one another in unknown ways: small only where most of them are."""
+    """Combine p-values with unknown dependence into one, which is small only if most of them are small."""
     needed = len(p_values) // 2 + 1
     return min(1.0, len(p_values) / needed * sorted(p_values)[needed - 1])
 
 
 def resampled_means(values: Doubles, block: int = BLOCK, resamples: int = RESAMPLES, seed: int = 0) -> Doubles:
-    """The means of columns of events, drawn again and again in whole blocks of consecutive events.
+    """Return bootstrap means of each column of `values`, resampled in blocks of `block` consecutive events.
 
-    All columns see the same draws, so the differences between them are paired.
+    All columns share the same draws, so differences between columns are paired.
     """
     starts = np.arange(0, len(values), block)
     sums = np.add.reduceat(values, starts, axis=0)
@@ -82,7 +86,7 @@ def resampled_means(values: Doubles, block: int = BLOCK, resamples: int = RESAMP
 
 
 def pairwise(trials: Mapping[str, Mapping[int, Trial]], top: int) -> list[Comparison]:
-    """Every method against every later one; trials come by method and seed, all of the same events."""
+    """Compare each method with each later one; trials are by method and seed, all on the same events."""
     hit = {name: {seed: hits(trial.rank, top) for seed, trial in seeds.items()} for name, seeds in trials.items()}
     percentile = {
         name: {seed: percentiles(trial.rank, trial.candidates) for seed, trial in seeds.items()}
@@ -96,11 +100,11 @@ def pairwise(trials: Mapping[str, Mapping[int, Trial]], top: int) -> list[Compar
 
 
 class _Bootstrap:
-    """The mean of one metric per method, as it is and as it might have been."""
+    """The mean of one metric per method, measured and resampled."""
 
     def __init__(self, values: Mapping[str, Mapping[int, NDArray[Any]]]) -> None:
         self._column = {name: column for column, name in enumerate(values)}
-        # Streams that were generated anew for every seed differ in length by a little.
+        # Streams that are generated per seed differ a little in length.
         shortest = min(len(events) for seeds in values.values() for events in seeds.values())
         averaged = np.stack(
             [np.mean([own[:shortest] for own in seeds.values()], axis=0) for seeds in values.values()], axis=1

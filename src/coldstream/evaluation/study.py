@@ -1,4 +1,4 @@
-"""Several methods on one stream, each from several seeds: all that tables, plots and reports are made of."""
+"""Studies: the trials of several methods and seeds on one stream, from which tables, plots and reports are made."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from coldstream.support.arrays import Doubles
 
 
 class Facts(NamedTuple):
-    """What a stream is, in numbers."""
+    """Name and size of a stream: its numbers of events, users and items, and whether items are chosen repeatedly."""
 
     name: str
     events: int
@@ -23,13 +23,13 @@ class Facts(NamedTuple):
 
     @classmethod
     def of(cls, stream: Stream) -> "Facts":
-        """The numbers of a stream: users and items are those that its events name."""
+        """Count the events of a stream, and the users and items that its events name."""
         users, items = ({getattr(event, side) for event in stream.events} for side in ("user", "item"))
         return cls(stream.name, len(stream.events), len(users), len(items), stream.repeats)
 
 
 class Published(NamedTuple):
-    """What a publication gives for a method: the moving recall, and MPR in percent."""
+    """The moving recall and the MPR in percent that a publication reports for a method."""
 
     recall: Spread
     mpr: Spread
@@ -37,7 +37,7 @@ class Published(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """The trials of methods on a stream, by method and seed. Validated when built."""
+    """The trials of methods on a stream, by method and seed. The constructor raises `InvalidInput` if they do not match."""
 
     stream: Facts
     top: int
@@ -45,11 +45,11 @@ class Study:
     trials: Mapping[str, Mapping[int, Trial]]
     published: Mapping[str, Published] = field(default_factory=dict)
     failures: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
-    """Why a method has no trials here, by the seeds that failed."""
+    """Reasons of failures, by method and seed."""
     fields: Sequence[FieldInUse] = ()
-    """What the methods were told of."""
+    """The feature fields that the methods used."""
     warnings: Sequence[str] = ()
-    """Why the results may be worthless."""
+    """Reasons to distrust the results, such as leakage of the target."""
 
     def __post_init__(self) -> None:
         for name in ("top", "window"):
@@ -68,9 +68,9 @@ class Study:
 
     @property
     def tested(self) -> int:
-        """How many events all trials have tested, at least: each seed may have generated a stream of its own."""
+        """Smallest number of tested events of any trial; seeds may differ, because each may generate its own stream."""
         return min(len(trial.rank) for seeds in self.trials.values() for trial in seeds.values())
 
     def recall_curves(self, method: str) -> list[Doubles]:
-        """recall@N/T over time, one curve per seed."""
+        """Return recall@N/T over time, one curve per seed."""
         return [moving_recall(trial.rank, self.top, self.window) for trial in self.trials[method].values()]

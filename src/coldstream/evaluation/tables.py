@@ -1,4 +1,4 @@
-"""A study as tables of text: a row per method, the best of every column marked."""
+"""Tables of a study as text: one row per method, with the best value of each column marked."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -11,11 +11,11 @@ from coldstream.evaluation.significance import Comparison, Interval, pairwise
 from coldstream.evaluation.study import Study
 
 Metrics = Mapping[str, Mapping[str, Spread]]
-"""By method, and by the metric's name in `summary`."""
+"""Mean and deviation by method and by the metric's name in `summary`."""
 
 
 class Cell(NamedTuple):
-    """A number as text, its ± where it has one, and whether it is the best of its column."""
+    """A number as text, its ± deviation if it has one, and whether it is the best of its column."""
 
     text: str
     spread: str = ""
@@ -23,14 +23,14 @@ class Cell(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Headings, and rows that begin with their name."""
+    """Headings, and rows of a name and its cells."""
 
     headings: list[str]
     rows: list[tuple[str, list[Cell]]]
 
 
 class Column(NamedTuple):
-    """What stands under a heading, and which end of it is best."""
+    """A column: its heading, its metric, the digits shown, and the function that picks the best value, if any."""
 
     heading: str
     metric: str
@@ -42,12 +42,12 @@ _TIMES = [Column("recommend, µs", "recommend_us", 1, min), Column("learn, µs",
 
 
 def metrics_of(study: Study) -> Metrics:
-    """What every method's trials amount to, and what was published of it."""
+    """Summarize the trials of each method, and add its published metrics."""
     return {method: summary(study, method) | _published(study, method) for method in study.trials}
 
 
 def results_table(study: Study, metrics: Metrics) -> Table:
-    """How good; a method that failed has a row without numbers."""
+    """Return the table of quality metrics; a method that failed has a row without numbers."""
     columns = [
         Column(f"recall@{study.top}", "recall", 4, max),
         Column(f"recall@{study.top}/{study.window}", "recall_window", 4, max),
@@ -62,7 +62,7 @@ def results_table(study: Study, metrics: Metrics) -> Table:
 
 
 def fields_table(study: Study) -> Table | None:
-    """The fields in use and where they come from; None where methods know ids alone."""
+    """Return the table of the fields in use and their sources; None if all methods use ids alone."""
     suspicious = any(one.suspicion for one in study.fields)
     headings = ["field", "side", "kind", "where from", *(["beware"] if suspicious else [])]
     rows = [
@@ -73,14 +73,14 @@ def fields_table(study: Study) -> Table | None:
 
 
 def failures_table(study: Study) -> Table | None:
-    """Why methods failed; None where none did."""
+    """Return the table of failed methods and reasons; None if none failed."""
     most = max(len(seeds) for seeds in (*study.trials.values(), *study.failures.values()))
     rows = [(method, [Cell(why)]) for method, seeds in study.failures.items() for why in _reasons(seeds, most)]
     return Table(["failed", "why"], rows) if rows else None
 
 
 def _reasons(seeds: Mapping[int, str], most: int) -> list[str]:
-    """Every reason once, with the seeds that it is of unless it is that of all."""
+    """Return each reason once, with its seeds unless all seeds failed for it."""
     different: dict[str, list[int]] = {}
     for seed, reason in seeds.items():
         different.setdefault(reason, []).append(seed)
@@ -90,7 +90,7 @@ def _reasons(seeds: Mapping[int, str], most: int) -> list[str]:
 
 
 def newcomers_table(study: Study, metrics: Metrics) -> Table | None:
-    """How good for first-time users and items; None where the tested events have neither."""
+    """Return the table of cold-start metrics, for new users and new items; None if no tested event has either."""
     columns = [
         Column(f"recall@{study.top}, new users", "new_user_recall", 4, max),
         Column("MPR %, new users", "new_user_mpr", 2, min),
@@ -106,13 +106,13 @@ def newcomers_table(study: Study, metrics: Metrics) -> Table | None:
 
 
 def published_table(study: Study, metrics: Metrics) -> Table | None:
-    """What was published beside what is measured here; None where nothing was."""
+    """Return the table of published metrics beside those measured here; None if nothing was published."""
     known = {method: own for method, own in metrics.items() if method in study.published}
     return _table(_beside(study), known) if known else None
 
 
 def paper_table(study: Study, metrics: Metrics) -> Table:
-    """The paper's Table 2 beside ours, of the methods that it has: how good, and how fast."""
+    """Return the paper's Table 2 beside the quality and speed measured here, for the methods in the paper."""
     known = {method: own for method, own in metrics.items() if method in study.published}
     return _table([*_beside(study), *_TIMES], known)
 
@@ -128,18 +128,18 @@ def _beside(study: Study) -> list[Column]:
 
 
 def timings_table(metrics: Metrics) -> Table:
-    """How fast."""
+    """Return the table of times to recommend, learn and train."""
     return _table([*_TIMES, Column("train, s", "train_s", 2, min)], metrics)
 
 
 def comparisons(study: Study, metrics: Metrics) -> list[Comparison]:
-    """Every pair of methods, the one of better recall first, and the pairs of the best method before all others."""
+    """Compare each pair of methods, the one with better recall first; pairs of the best method precede all others."""
     ordered = sorted(study.trials, key=lambda method: -metrics[method]["recall"].mean)
     return pairwise({method: study.trials[method] for method in ordered}, study.top)
 
 
 def known_comparisons(study: Study, metrics: Metrics) -> list[Comparison]:
-    """The best method against all others on known items alone; nothing where every item is known, or none."""
+    """Compare the best method with each other one on known items only; empty if all items are known, or none is."""
     if any(math.isnan(own["new_item_recall"].mean) for own in metrics.values()):
         return []
     known = {method: {seed: of_known_items(t) for seed, t in seeds.items()} for method, seeds in study.trials.items()}
@@ -150,7 +150,7 @@ def known_comparisons(study: Study, metrics: Metrics) -> list[Comparison]:
 
 
 def comparison_table(pairs: Sequence[Comparison]) -> Table:
-    """Differences, their intervals and p-values."""
+    """Return the table of differences with their intervals and p-values."""
     headings = ["pair", "recall difference", "95 % interval", "MPR difference", "95 % interval", "McNemar p"]
     return Table(headings, [(f"{pair.a} − {pair.b}", _compared(pair)) for pair in pairs])
 
@@ -187,7 +187,7 @@ def _table(columns: Sequence[Column], metrics: Metrics) -> Table:
 def _cells(column: Column, values: Sequence[Spread]) -> list[Cell]:
     texts = [_number(value.mean, column.digits) for value in values]
     means = [value.mean for value in values if not math.isnan(value.mean)]
-    # Compared as they read: where two numbers look the same, neither is shown as better. One number alone is no best.
+    # Numbers are compared as rounded, so that equal texts are marked alike. A single number is not marked as the best.
     best = _number(column.best(means), column.digits) if column.best and len(means) > 1 else None
     spreads = [f"± {_number(value.deviation, column.digits)}" if value.deviation >= 0 else "" for value in values]
     return [Cell(text, spread, text == best) for text, spread in zip(texts, spreads, strict=True)]

@@ -1,4 +1,4 @@
-"""Hyperparameters for one stream, chosen on its first 30 % alone."""
+"""Random search for the hyperparameters of one stream, on its first 30 % only."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -12,6 +12,7 @@ from coldstream.evaluation.runs import Job
 from coldstream.evaluation.workload import Source
 
 FINALISTS, FINAL_SEEDS = 3, 3
+"""Number of best configurations that are run again, and number of seeds of each."""
 
 SPACE: Mapping[str, Callable[[np.random.Generator], Any]] = {
     "learning_rate": lambda rng: _round(10 ** rng.uniform(-1.7, -0.5)),
@@ -24,11 +25,11 @@ SPACE: Mapping[str, Callable[[np.random.Generator], Any]] = {
     "history": lambda rng: int(rng.choice([3, 5, 10, 20])),
     "neighbours": lambda rng: int(rng.choice([0, 5, 10, 20])),
 }
-"""What is searched, and how a value is drawn."""
+"""Search space: hyperparameters and the function that draws a value of each."""
 
 
 class Tried(NamedTuple):
-    """A configuration and how well it did, averaged over seeds."""
+    """A configuration and its metrics, averaged over seeds."""
 
     changes: Mapping[str, Any]
     recall: float
@@ -37,7 +38,7 @@ class Tried(NamedTuple):
 
 
 def candidates(count: int, seed: int) -> list[dict[str, Any]]:
-    """The default itself, and random configurations: of two drawn at random, half of the settings stay as they are."""
+    """Return `count` configurations: the default, then random ones, in which each hyperparameter changes half the time."""
     rng = np.random.default_rng(seed)
     drawn: list[dict[str, Any]] = [{}]
     while len(drawn) < count:
@@ -47,25 +48,25 @@ def candidates(count: int, seed: int) -> list[dict[str, Any]]:
 
 
 def job(source: Source, changes: Mapping[str, Any], seed: int, top: int) -> Job:
-    """The trial of a configuration on the beginning of a stream."""
+    """Return the job that tries a configuration on the untested part of a stream."""
     options = "".join(f":{name}={value}" for name, value in changes.items())
     return Job(source, f"coldstream{options}", seed, top, untested=True)
 
 
 def tried(changes: Mapping[str, Any], trials: Sequence[Trial], top: int) -> Tried:
-    """What the trials of a configuration amount to."""
+    """Average the metrics of the trials of a configuration."""
     recall = float(np.mean([metrics.recall(trial.rank, top) for trial in trials]))
     mpr = float(np.mean([metrics.mpr(trial.rank, trial.candidates) for trial in trials]))
     return Tried(changes, recall, mpr, len(trials))
 
 
 def ranked(results: Sequence[Tried]) -> list[Tried]:
-    """The best first: by recall, equal ones by MPR."""
+    """Sort results best first: by recall, then by MPR."""
     return sorted(results, key=lambda result: (-result.recall, result.mpr))
 
 
 def as_toml(changes: Mapping[str, Any], note: str) -> str:
-    """All hyperparameters in use, with those that differ from the default first."""
+    """Return all hyperparameters as TOML under a comment `note`, those that differ from the default first."""
     settings: Hyperparameters = preset("default", **changes)
     lines = [f"# {note}"] + [f"{name} = {value}" for name, value in changes.items()]
     rest = {name: value for name, value in settings.document().items() if name not in changes}

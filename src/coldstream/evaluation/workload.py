@@ -1,4 +1,4 @@
-"""A stream, and how it is described to the recommenders under test."""
+"""Workloads: a stream with the schemas of the recommenders under test."""
 
 import re
 import tomllib
@@ -28,15 +28,15 @@ from coldstream.features.schema import Schema
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A stream with the schema of the default mode and that of the paper's machines."""
+    """A stream with the schema of the default method and the schema of the paper's factorization machines."""
 
     stream: Stream
     schema: Schema
     paper: Schema
     published: str = ""
-    """The data set of the paper whose settings its methods take; none for a stream that the paper has not."""
+    """Name of the data set, by which the paper's methods find their settings; empty for a user's own files."""
     notes: tuple[str, ...] = ()
-    """What a user should know of how the stream was read."""
+    """Remarks for the user on how the stream was read."""
 
 
 _VIEWER = (Id(), Number("age"), Number("sex"), Category("occupation"))
@@ -44,7 +44,7 @@ _FILM = (Id(), Categories("genre"))
 _TWEETED_FILM = (*_FILM, Category("year"))
 _WEEKDAY = (TimePart("weekday"),)
 _PAPER_CONTEXT = (LastAttribute("last_genre", of="genre"), *_WEEKDAY, LastTimePart("last_weekday"))
-# Nobody comes twice: what is known of a visitor comes with the click.
+# No visitor returns, so the attributes of a visitor are context of the click.
 _CLICKS = Schema((), (Id(), Category("category")), (Number("age"), Number("sex"), Category("state")), exclude_seen=False)
 
 SHOP = Schema(
@@ -53,7 +53,7 @@ SHOP = Schema(
 )
 
 SCHEMAS: Mapping[str, tuple[Schema, Schema]] = {
-    # The schema of the default mode, and the paper's.
+    # The schema of the default method, and that of the paper's methods.
     "ml-100k": (Schema(_VIEWER, _FILM, _WEEKDAY), Schema(_VIEWER, _FILM, _PAPER_CONTEXT)),
     "ml-1m": (Schema(_VIEWER, _FILM, _WEEKDAY), Schema(_VIEWER, _FILM, _PAPER_CONTEXT)),
     "movietweetings": (
@@ -67,7 +67,7 @@ SCHEMAS: Mapping[str, tuple[Schema, Schema]] = {
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A data set by its name; the seed is for one that is generated."""
+    """A data set by name; the seed matters only for a generated one."""
 
     name: str
     seed: int = 0
@@ -75,7 +75,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """Somebody's own files."""
+    """A user's own files, and how to read them."""
 
     events: Path
     users: Path | None = None
@@ -91,11 +91,11 @@ class Files:
 
 
 Source: TypeAlias = Known | Files
-"""Where a workload comes from, small enough to be sent to every process."""
+"""Description of a workload's source, small enough to be sent to each process."""
 
 
 LOOKED_AT = 1000
-"""Events whose context is looked at for a column that may be the time."""
+"""Number of events whose context is searched for a column that may be the time."""
 _TIMELY = {"time", "timestamp", "date", "datetime", "day", "ts", "at", "when", "created", "moment"}
 
 
@@ -103,12 +103,12 @@ _handed_over: dict[Source, Workload] = {}
 
 
 def hand_over(source: Source, workload: Workload) -> None:
-    """Let a process know a workload that another has read: the files may not be here."""
+    """Register a workload that another process has read, because this machine may not have its files."""
     _handed_over[source] = workload
 
 
 def loaded(source: Source) -> Workload:
-    """The workload of a source."""
+    """Return the workload of a source, read now unless it was handed over or read before."""
     known = _handed_over.get(source)
     return _read(source) if known is None else known
 
@@ -134,7 +134,7 @@ def _read(source: Source) -> Workload:
         separator=source.separator,
         encoding=source.encoding,
     )
-    if declared is not None and has_kinds and _repeats(source) is None:  # who looks twice has not chosen twice
+    if declared is not None and has_kinds and _repeats(source) is None:  # A repeated view is no repeated choice.
         stream = replace(stream, repeats=choose_again([e for e in stream.events if declared.effect_of(e.kind).had]))
     guessed = inferred_schema(stream) if declared is None else Inferred(declared, [])
     notes = (*_order(stream), *guessed.notes)
@@ -142,7 +142,7 @@ def _read(source: Source) -> Workload:
 
 
 def _order(stream: Stream) -> list[str]:
-    """What to say where nothing tells the order of events but their file."""
+    """Return a note if events have no time, so that they are in the order of their file."""
     if stream.events[0].time is not None:
         return []
     names = dict.fromkeys(name for event in stream.events[:LOOKED_AT] for name in event.context)
@@ -155,7 +155,7 @@ def _order(stream: Stream) -> list[str]:
 
 
 def _repeats(source: Files) -> bool | None:
-    """What the command or the schema says of choosing again; where neither does, the stream tells."""
+    """Return whether items may be chosen again, by the command or else the schema; None leaves it to the stream."""
     if source.repeats is not None or source.schema is None:
         return source.repeats
     stated = tomllib.loads(source.schema.read_text(encoding="utf-8")).get("exclude_seen")

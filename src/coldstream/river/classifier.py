@@ -1,4 +1,4 @@
-"""Classification of two classes."""
+"""Binary classifier for River."""
 
 from collections.abc import Collection, Hashable
 from typing import Any
@@ -19,19 +19,19 @@ class FMClassifier(base.Classifier):
     Parameters
     ----------
     n_factors
-        Length of every feature's vector; 0 leaves a linear model.
+        Length of each feature's embedding vector; 0 gives a linear model.
     learning_rate
-        Step of AdaGrad, which gives every coordinate a rate of its own.
+        Step size of AdaGrad, which adapts the rate of each coordinate.
     l2_weight
-        Where the penalty of weights begins. Penalties adapt to the stream, one for every field.
+        Initial L2 penalty of the linear weights. Penalties adapt to the stream, one per field.
     l2_latent
-        Where the penalty of vectors begins.
+        Initial L2 penalty of the embedding vectors.
     adagrad_window
-        How many updates of a parameter AdaGrad remembers, the older the less; 0 is all of them.
+        Number of updates of a parameter that AdaGrad remembers, with decay; 0 remembers all updates.
     ids
-        Names of features that are categories, also where their values are whole numbers.
+        Names of features that are categories even if their values are whole numbers.
     seed
-        What all first vectors follow from.
+        Seed of the initial vectors.
 
     Examples
     --------
@@ -74,7 +74,7 @@ class FMClassifier(base.Classifier):
         )
 
     def learn_one(self, x: dict[Hashable, Any], y: Any) -> None:
-        """Learn that x is of the class y, which is true or false, or 1 or 0."""
+        """Learn that x has the class y, which is True, False, 1 or 0; raise `InvalidInput` for another y."""
         label = plain(y)
         if not isinstance(label, bool | int | float) or label not in (0, 1):
             remedy = "wrap it in river.multiclass.OneVsRestClassifier for other classes"
@@ -84,6 +84,6 @@ class FMClassifier(base.Classifier):
         self._encoder.take(powers)
 
     def predict_proba_one(self, x: dict[Hashable, Any], **kwargs: Any) -> dict[Any, float]:  # noqa: ARG002
-        """How likely x is of either class; features that are not known count as absent, and so do `kwargs`."""
+        """Return the probabilities of False and True for x; unknown features count as absent, and `kwargs` are ignored."""
         likely = self._machine.predict_features(self._encoder.encode(x))
         return {False: 1.0 - likely, True: likely}

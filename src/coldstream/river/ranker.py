@@ -1,4 +1,4 @@
-"""Items ranked for a user, by the reward that is expected of each."""
+"""Contextual ranker of items for River."""
 
 from collections.abc import Collection, Hashable, Iterable
 from typing import Any
@@ -11,27 +11,27 @@ from coldstream.river.target_scale import TargetScale
 
 
 class FMRanker(Ranker):
-    """Ranks items by the reward that a factorization machine of user, item and context expects.
+    """A ranker of items by the reward that a factorization machine predicts from user, item and context.
 
-    A context is a dictionary of features, as `FMRegressor` takes them. Where a whole catalogue is to be ranked, with
-    attributes of items and with history, use `coldstream.Recommender`.
+    A context is a dictionary of features of the kinds that `FMRegressor` takes. To rank a whole catalogue, with attributes
+    of items and histories of users, use `coldstream.Recommender`.
 
     Parameters
     ----------
     n_factors
-        Length of every feature's vector; 0 leaves a linear model.
+        Length of each feature's embedding vector; 0 gives a linear model.
     learning_rate
-        Step of AdaGrad, which gives every coordinate a rate of its own.
+        Step size of AdaGrad, which adapts the rate of each coordinate.
     l2_weight
-        Where the penalty of weights begins. Penalties adapt to the stream, one for every field.
+        Initial L2 penalty of the linear weights. Penalties adapt to the stream, one per field.
     l2_latent
-        Where the penalty of vectors begins.
+        Initial L2 penalty of the embedding vectors.
     adagrad_window
-        How many updates of a parameter AdaGrad remembers, the older the less; 0 is all of them.
+        Number of updates of a parameter that AdaGrad remembers, with decay; 0 remembers all updates.
     ids
-        Names of features of the context that are categories, also where their values are whole numbers.
+        Names of context features that are categories even if their values are whole numbers.
     seed
-        What all first vectors follow from.
+        Seed of the initial vectors.
 
     Examples
     --------
@@ -76,11 +76,11 @@ class FMRanker(Ranker):
 
     @property
     def is_contextual(self) -> bool:
-        """That it learns from a context."""
+        """Always True: the ranker learns from a context."""
         return True
 
     def learn_one(self, user: Hashable, item: Hashable, y: Any, x: dict[Hashable, Any] | None = None) -> None:
-        """Learn that an item brought the reward y from a user in a context x."""
+        """Learn that a user gave the reward y for an item in the context x."""
         context = {} if x is None else x
         scale, powers = self._scale.with_target(y), self._context.widened(context)
         features = self._pair.encode({"user": user, "item": item}) + _renamed(self._context.admit(context, powers))
@@ -89,12 +89,12 @@ class FMRanker(Ranker):
         self._context.take(powers)
 
     def predict_one(self, user: Hashable, item: Hashable, x: dict[Hashable, Any] | None = None) -> float:  # type: ignore[override]
-        """The reward that is expected of an item for a user in a context x."""
+        """Predict the reward of an item for a user in the context x."""
         features = self._pair.encode({"user": user, "item": item}) + _renamed(self._context.encode({} if x is None else x))
         return self._scale.target(self._machine.predict_features(features))
 
     def rank(self, user: Hashable, items: Iterable[Hashable], x: dict[Hashable, Any] | None = None) -> list[Hashable]:
-        """The items, best first; equals in the order of their names, so that the order of a set makes no difference."""
+        """Sort items by predicted reward, best first; ties by name, so that the order of a set has no effect."""
         context = _renamed(self._context.encode({} if x is None else x))
         expected = {
             item: self._machine.predict_features(self._pair.encode({"user": user, "item": item}) + context) for item in items
@@ -103,5 +103,5 @@ class FMRanker(Ranker):
 
 
 def _renamed(features: list[NamedFeature]) -> list[NamedFeature]:
-    """Features of a context under names that neither the user nor the item has."""
+    """Prefix the names of context features, so that none is `user` or `item`."""
     return [(f"context.{name}", value, weight) for name, value, weight in features]

@@ -1,4 +1,4 @@
-"""Regression."""
+"""Regressor for River."""
 
 from collections.abc import Collection, Hashable
 from typing import Any
@@ -13,26 +13,26 @@ from coldstream.river.target_scale import TargetScale
 class FMRegressor(base.Regressor):
     """A factorization machine for regression.
 
-    Strings are categories, numbers are numbers, and lists of strings several categories at once. Numbers beyond 10 are
-    divided by a power of ten; better put a `StandardScaler` before it. Targets are learned as deviations from their running
-    mean, so they may be of any size.
+    Strings are categories, numbers are numeric features, and a list of strings is several categories at once. Numbers
+    beyond ±10 are divided by a power of ten; a `StandardScaler` before the model scales them better. Targets are
+    standardized by their running mean and standard deviation, so they may have any scale.
 
     Parameters
     ----------
     n_factors
-        Length of every feature's vector; 0 leaves a linear model.
+        Length of each feature's embedding vector; 0 gives a linear model.
     learning_rate
-        Step of AdaGrad, which gives every coordinate a rate of its own.
+        Step size of AdaGrad, which adapts the rate of each coordinate.
     l2_weight
-        Where the penalty of weights begins. Penalties adapt to the stream, one for every field.
+        Initial L2 penalty of the linear weights. Penalties adapt to the stream, one per field.
     l2_latent
-        Where the penalty of vectors begins.
+        Initial L2 penalty of the embedding vectors.
     adagrad_window
-        How many updates of a parameter AdaGrad remembers, the older the less; 0 is all of them.
+        Number of updates of a parameter that AdaGrad remembers, with decay; 0 remembers all updates.
     ids
-        Names of features that are categories, also where their values are whole numbers.
+        Names of features that are categories even if their values are whole numbers.
     seed
-        What all first vectors follow from.
+        Seed of the initial vectors.
 
     Examples
     --------
@@ -75,12 +75,12 @@ class FMRegressor(base.Regressor):
         )
 
     def learn_one(self, x: dict[Hashable, Any], y: Any) -> None:
-        """Learn that x came with the target y."""
+        """Learn the target y of the features x; raise `InvalidInput` unless y is a finite number."""
         scale, powers = self._scale.with_target(y), self._encoder.widened(x)
         self._machine.learn_features(self._encoder.admit(x, powers), scale.scaled(float(y)))
         self._scale = scale
         self._encoder.take(powers)
 
     def predict_one(self, x: dict[Hashable, Any]) -> float:
-        """The expected target of x; features that are not known count as absent."""
+        """Predict the target of the features x; unknown features count as absent."""
         return self._scale.target(self._machine.predict_features(self._encoder.encode(x)))

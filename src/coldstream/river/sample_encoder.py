@@ -1,4 +1,4 @@
-"""Dictionaries as River has them, as named features of a machine."""
+"""Encoding of River's feature dictionaries as named features of a factorization machine."""
 
 import math
 from collections.abc import Collection, Hashable, Mapping
@@ -11,15 +11,15 @@ from coldstream.model.factorization_machine import LARGEST_NUMBER, NamedFeature
 from coldstream.support.arrays import plain
 
 Powers: TypeAlias = Mapping[str, float]
-"""By field, the power of ten that its numbers are divided by; those within ±10 by none."""
+"""The power of ten that the numbers of a field are divided by; fields within ±10 have none."""
 
 
 class SampleEncoder:
-    """Names the features of dictionaries: a string is a category, a number a number, several strings are several categories.
+    """An encoder of dictionaries as named features: a string is a category, a list of strings several categories.
 
-    The fields of `ids` are categories, whatever their type. What is None or not a number is not there. Numbers beyond 10 are
-    divided by a power of ten, which rises when a larger one is learned; one that is larger still counts as 10. Names are
-    taken in their order, so that the order of a dictionary makes no difference to any bit.
+    Fields in `ids` are categories of any type. Values that are None or NaN are absent. Numbers beyond ±10 are divided by a
+    power of ten per field, which rises when a larger number is learned; in prediction, a larger one is clipped to ±10.
+    Features are sorted by name, so that the order of a dictionary has no effect on any bit.
     """
 
     def __init__(self, ids: Collection[Hashable] = ()) -> None:
@@ -29,11 +29,11 @@ class SampleEncoder:
         self._powers: Powers = {}
 
     def encode(self, x: Mapping[Any, Any]) -> list[NamedFeature]:
-        """The features of x, by the powers of ten that are known."""
+        """Return the features of x, scaled by the current powers of ten."""
         return self._features(x, self._powers)
 
     def widened(self, x: Mapping[Any, Any]) -> Powers:
-        """The powers of ten that x leads to; those in use where it has no larger number."""
+        """Return the powers of ten after learning x, without adopting them; the current ones if x has no larger number."""
         powers = self._powers
         for name, value in x.items():
             if type(value) is str or name in self._ids:
@@ -45,11 +45,11 @@ class SampleEncoder:
         return powers
 
     def admit(self, x: Mapping[Any, Any], powers: Powers) -> list[NamedFeature]:
-        """The features of x by the powers that it was `widened` to."""
+        """Return the features of x, scaled by the powers that `widened` returned."""
         return self._features(x, powers)
 
     def take(self, powers: Powers) -> None:
-        """Go on with these powers of ten."""
+        """Adopt these powers of ten."""
         self._powers = powers
 
     def _features(self, x: Mapping[Any, Any], powers: Powers) -> list[NamedFeature]:
@@ -90,7 +90,7 @@ def _in_order(x: Mapping[Any, Any]) -> list[Any]:
 
 
 def _number(value: object) -> float | None:
-    """A value as a number, which may be infinite; None where it is none."""
+    """Return a value as a float, which may be infinite; None if it is NaN or not a number."""
     value = plain(value)
     if not isinstance(value, Real) or value != value:
         return None
@@ -101,7 +101,7 @@ def _number(value: object) -> float | None:
 
 
 def _category(name: str, value: Any) -> str:
-    """The label of a category: text as it is, and numbers as whole numbers where they are whole."""
+    """Return the label of a category: text unchanged, and whole floats without decimals."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if not isinstance(value, str | int | float | bool):

@@ -1,4 +1,4 @@
-"""The running mean and deviation of a target."""
+"""Standardization of a target by its running mean and standard deviation."""
 
 import math
 from typing import Any, NamedTuple
@@ -7,24 +7,24 @@ from coldstream.errors import InvalidInput, shown
 from coldstream.support.arrays import plain
 
 MOST_DEVIATIONS = 10.0
-"""A target that lies farther from the mean counts as so many deviations: one outlier does not undo what was learned."""
+"""Largest scaled target, in standard deviations; larger ones are clipped, so that one outlier does not undo learning."""
 
 
 class TargetScale(NamedTuple):
-    """What a machine learns and predicts in: deviations from the mean of the targets so far. Never changed in place."""
+    """The running mean and deviation of targets, which convert targets to the scale of a machine and back. Immutable."""
 
     targets: int = 0
     mean: float = 0.0
     squares: float = 0.0
-    """Of all deviations from the mean, summed."""
+    """Sum of the squared deviations from the mean."""
 
     @property
     def deviation(self) -> float:
-        """The standard deviation; 1 where all targets were the same."""
+        """The standard deviation of the targets; 1 if all targets were equal."""
         return math.sqrt(self.squares / self.targets) if self.squares > 0 else 1.0
 
     def with_target(self, y: Any) -> "TargetScale":
-        """The scale that knows one target more."""
+        """Return the scale with one more target; raise `InvalidInput` unless it is a number below 1e150 in magnitude."""
         number = plain(y)
         if not isinstance(number, int | float) or not abs(number) < 1e150:
             raise InvalidInput(f"y must be a finite number, got {shown(y)}")
@@ -33,9 +33,9 @@ class TargetScale(NamedTuple):
         return TargetScale(count, mean, self.squares + off * (number - mean))
 
     def scaled(self, y: float) -> float:
-        """A target in deviations from the mean."""
+        """Return a target in standard deviations from the mean, clipped to ±`MOST_DEVIATIONS`."""
         return min(max((y - self.mean) / self.deviation, -MOST_DEVIATIONS), MOST_DEVIATIONS)
 
     def target(self, scaled: float) -> float:
-        """The inverse of `scaled`."""
+        """Convert a scaled target back, the inverse of `scaled`."""
         return self.mean + self.deviation * scaled

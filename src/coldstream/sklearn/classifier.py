@@ -1,4 +1,4 @@
-"""Classification."""
+"""Classifier for scikit-learn."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from coldstream.support.arrays import Doubles
 
 
 class FMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]
-    """A factorization machine for classification; for more than two classes, one machine for each against the rest.
+    """A factorization machine for classification; with more than two classes, one machine per class against the rest.
 
     Parameters are those of `TableEstimator`; `n_factors`, `max_iter` and `learning_rate` matter most.
 
@@ -25,14 +25,17 @@ class FMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]
     _loss = "logistic"
 
     def fit(self, X: Any, y: Any) -> "FMClassifier":
-        """Forget all, and learn that the rows of X are of the classes y."""
+        """Learn the classes y of the rows of X from scratch."""
         labels = _checked_labels(self, y)
         check_consistent_length(X, labels)
         self.classes_ = np.unique(labels)
         return self._fit(X, labels, reset=True, passes=self.max_iter, shuffle=self.shuffle)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> "FMClassifier":
-        """Learn that the rows of X are of the classes y, one after the other; the first call says all `classes`."""
+        """Learn the classes y of the rows of X in order, in addition to what was learned before.
+
+        The first call must pass all `classes`. Raise `ValueError` if it does not, or if y has a class not among them.
+        """
         reset, labels = not hasattr(self, "n_iter_"), _checked_labels(self, y)
         check_consistent_length(X, labels)
         if reset:
@@ -46,12 +49,12 @@ class FMClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]
         return self._fit(X, labels, reset, passes=1, shuffle=False)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The likeliest class of every row of X."""
+        """Return the most probable class of each row of X."""
         likely = self.predict_proba(X)
         return np.asarray(self.classes_[likely.argmax(axis=1)])
 
     def predict_proba(self, X: Any) -> Doubles:
-        """How likely every row of X is of each class, in the order of `classes_`."""
+        """Return the probability of each class for each row of X, in the order of `classes_`."""
         samples = self._encoded(X)
         if len(self.classes_) == 1:
             return np.ones((len(samples.offset) - 1, 1))

@@ -1,4 +1,4 @@
-"""What the regressor and the classifier have in common: their parameters, and machines over one encoder."""
+"""Base class of the regressor and the classifier: their parameters, and factorization machines with one encoder."""
 
 from itertools import groupby
 from typing import Any
@@ -17,26 +17,26 @@ from coldstream.support.arrays import Doubles, Longs
 
 
 class TableEstimator(BaseEstimator):  # type: ignore[misc]
-    """An estimator on tables of numbers and categories, made of one machine for every target that it learns.
+    """An estimator for tables of numbers and categories, with one factorization machine per target.
 
-    Numbers are scaled by their running mean and deviation, and what is missing counts as absent.
+    Numbers are standardized by their running mean and standard deviation; missing values count as absent.
 
     Parameters
     ----------
     n_factors : int
-        Length of every feature's vector; 0 leaves a linear model.
+        Length of each feature's embedding vector; 0 gives a linear model.
     max_iter : int
-        Passes that `fit` makes over the data; `partial_fit` makes one, in the order given.
+        Number of passes of `fit` over the data; `partial_fit` makes one, in the order given.
     learning_rate : float
-        Step of AdaGrad, which gives every coordinate a rate of its own.
+        Step size of AdaGrad, which adapts the rate of each coordinate.
     l2_weight, l2_latent : float
-        Where the penalties of weights and of vectors begin. They adapt to the data, one for every column.
+        Initial L2 penalties of the linear weights and of the embedding vectors. They adapt to the data, one per column.
     shuffle : bool
-        Whether each pass of `fit` has an order of its own.
-    categorical_features : "from_dtype", or a list of names, places or flags, or None
-        Which columns are categories; from a frame's types, those of texts, categories and truth values.
+        Whether `fit` shuffles the rows before each pass.
+    categorical_features : "from_dtype", or a list of names, positions or flags, or None
+        The categorical columns; "from_dtype" takes the columns of a frame that are neither numeric nor temporal.
     random_state : int, RandomState or None
-        What first vectors and orders follow from.
+        Seed of the initial vectors and of the shuffles.
     """
 
     _loss = "squared"
@@ -68,7 +68,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]
         return tags
 
     def _admitted(self, X: Any, reset: bool) -> Samples:
-        """The samples of a table, with which all begins anew where `reset` is true."""
+        """Encode a table and admit its new values; with `reset`, discard the encoder and all machines first."""
         table = read(self, X, self.categorical_features, reset)
         if reset:
             self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -82,7 +82,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]
         return self._encoder.encode(read(self, X, self.categorical_features, reset=False))
 
     def _learn(self, samples: Samples, targets: list[Doubles], passes: int, shuffle: bool) -> None:
-        """Learn samples with one target for every machine; machines that are not there yet are made."""
+        """Learn samples with one array of targets per machine, creating machines that do not exist yet."""
         while len(self._machines) < len(targets):
             self._machines.append(self._machine())
         self._start()
@@ -92,7 +92,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]
         self.n_iter_ += passes
 
     def _start(self) -> None:
-        """Start what is new in the vocabulary, in all machines."""
+        """Initialize the parameters of new features in all machines."""
         vocabulary = self._encoder.vocabulary
         new = sorted(vocabulary.unstarted(), key=lambda one: one.field)
         vocabulary.commit()

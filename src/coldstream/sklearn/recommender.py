@@ -1,4 +1,4 @@
-"""The recommender as an estimator of events."""
+"""Recommender for scikit-learn."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,26 +17,26 @@ from coldstream.support.arrays import Doubles
 
 
 class ItemRecommender(BaseEstimator):  # type: ignore[misc]
-    """A `coldstream.Recommender` as scikit-learn's model selection takes it.
+    """A `coldstream.Recommender` with scikit-learn's interface, for use in its model selection.
 
-    X has one row for every event, in order of time: a frame with columns `user`, `item`, perhaps `time`, and the fields of
-    the context that the schema declares; or an array whose first two columns are user and item. Events are learned one after
-    the other, as they would be online, so cross-validation should split by time: `TimeSeriesSplit`.
+    X has one row per event, in order of time: a frame with columns `user`, `item`, optionally `time`, and the context
+    fields that the schema declares; or an array whose first two columns are user and item. Events are learned one after
+    the other, as online, so cross-validation should split by time, with `TimeSeriesSplit`.
 
     Parameters
     ----------
     schema : Schema or None
-        The fields of users, items and contexts; ids only, if left out.
+        The fields of users, items and contexts; None uses ids only.
     preset : str
-        The preset that hyperparameters begin with.
+        Name of the preset of hyperparameters.
     hyperparameters : mapping or None
-        Those that are to be changed.
+        Hyperparameters that differ from the preset.
     n : int
-        How many items are recommended, and the N of recall@N, which `score` gives.
+        Number of items to recommend, and the N of recall@N in `score`.
     columns : mapping or None
-        What the frame calls its columns: {"user": "customer_id"}.
+        Names of the frame's columns where they differ, such as {"user": "customer_id"}.
     random_state : int, RandomState or None
-        What all random numbers follow from.
+        Seed of all random numbers.
 
     >>> import pandas as pd
     >>> events = pd.DataFrame({"user": ["u1", "u2", "u1"], "item": ["tea", "tea", "cup"]})
@@ -63,7 +63,7 @@ class ItemRecommender(BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None, *, items: Any = None, users: Any = None) -> "ItemRecommender":
-        """Forget all, put `items` and `users` with their attributes, and learn the events of X. y is not read."""
+        """Create a new recommender, put `items` and `users` with their attributes, and learn the events of X. Ignore y."""
         del y
         events = self._events(X, reset=True)
         schema = Schema() if self.schema is None else self.schema
@@ -78,14 +78,14 @@ class ItemRecommender(BaseEstimator):  # type: ignore[misc]
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> "ItemRecommender":
-        """Learn the events of X as well. y is not read."""
+        """Learn the events of X in addition to earlier ones. Ignore y."""
         if not hasattr(self, "recommender_"):
             return self.fit(X, y)
         self.recommender_.learn(self._events(X, reset=False))
         return self
 
     def predict(self, X: Any) -> Doubles:
-        """The score of every row's item for its user in its context; NaN for an item that is not known."""
+        """Return the score of each row's item for its user and context; NaN for an unknown item."""
         check_is_fitted(self)
         recommender = self.recommender_
         return np.array(
@@ -98,12 +98,12 @@ class ItemRecommender(BaseEstimator):  # type: ignore[misc]
         )
 
     def recommend(self, X: Any, n: int | None = None) -> Any:
-        """The best `n` items for every row of a frame, as a frame, or for every user of a list, as a list."""
+        """Recommend the best `n` items for each row of a frame, as a frame, or for each user of a list, as a list."""
         check_is_fitted(self)
         return self.recommender_.recommend_many(X, self.n if n is None else n, columns=self.columns if is_frame(X) else None)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """recall@n: the share of the events whose item is among the best n, by what was known before them. y is not read."""
+        """Return recall@n, the share of events whose item ranks among the best n, without learning them. Ignore y."""
         del y
         check_is_fitted(self)
         n, recommender = checked_count("n", self.n), self.recommender_
@@ -125,7 +125,7 @@ class ItemRecommender(BaseEstimator):  # type: ignore[misc]
 
 
 def _id(value: Any) -> str:
-    """An id: a text as it is, a whole float in the digits of its whole number."""
+    """Return an id as text; whole floats are written without decimals. Raise `TypeError` for other types."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if not isinstance(value, str | int | float | bool):

@@ -1,4 +1,4 @@
-"""Regression."""
+"""Regressor for scikit-learn."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from coldstream.support.arrays import Doubles
 
 
 class FMRegressor(RegressorMixin, TableEstimator):  # type: ignore[misc]
-    """A factorization machine for regression. Targets may be of any size: they are scaled by their mean and deviation.
+    """A factorization machine for regression. Targets may have any scale, because they are standardized.
 
     Parameters are those of `TableEstimator`; `n_factors`, `max_iter` and `learning_rate` matter most.
 
@@ -24,15 +24,15 @@ class FMRegressor(RegressorMixin, TableEstimator):  # type: ignore[misc]
     """
 
     def fit(self, X: Any, y: Any) -> "FMRegressor":
-        """Forget all, and learn that the rows of X came with the targets y."""
+        """Learn the targets y of the rows of X from scratch."""
         return self._fit(X, y, reset=True, passes=self.max_iter, shuffle=self.shuffle)
 
     def partial_fit(self, X: Any, y: Any) -> "FMRegressor":
-        """Learn that the rows of X came with the targets y, one after the other."""
+        """Learn the targets y of the rows of X in order, in addition to what was learned before."""
         return self._fit(X, y, reset=not hasattr(self, "n_iter_"), passes=1, shuffle=False)
 
     def predict(self, X: Any) -> Doubles:
-        """The expected target of every row of X."""
+        """Predict the target of each row of X."""
         samples = self._encoded(X)
         scale: RunningScale = self._targets
         return np.asarray(scale.mean[0] + scale.deviation[0] * self._machines[0].predict_samples(samples))

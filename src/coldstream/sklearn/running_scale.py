@@ -1,4 +1,4 @@
-"""The running means and deviations of columns."""
+"""Standardization of columns by their running means and standard deviations."""
 
 from typing import NamedTuple
 
@@ -7,11 +7,11 @@ import numpy as np
 from coldstream.support.arrays import Doubles
 
 MOST_DEVIATIONS = 10.0
-"""What lies farther from the mean counts as so many deviations."""
+"""Largest scaled value, in standard deviations; larger ones are clipped."""
 
 
 class RunningScale(NamedTuple):
-    """Of every column how many values there were, their mean and their summed squared deviations. Never changed in place."""
+    """Per column the number of values, their mean and the sum of their squared deviations. Immutable."""
 
     values: Doubles
     mean: Doubles
@@ -19,11 +19,11 @@ class RunningScale(NamedTuple):
 
     @classmethod
     def of(cls, columns: int) -> "RunningScale":
-        """Of columns that nothing is known of."""
+        """Return the scale of columns without values."""
         return cls(np.zeros(columns), np.zeros(columns), np.zeros(columns))
 
     def with_rows(self, rows: Doubles) -> "RunningScale":
-        """The scale that knows more rows (n, columns); what is NaN is not there."""
+        """Return the scale with more rows (n, columns); NaN counts as absent."""
         there = ~np.isnan(rows)
         new = there.sum(axis=0).astype(float)
         mean = np.divide(np.where(there, rows, 0.0).sum(axis=0), new, out=np.zeros_like(self.mean), where=new > 0)
@@ -35,11 +35,11 @@ class RunningScale(NamedTuple):
 
     @property
     def deviation(self) -> Doubles:
-        """The standard deviations; 1 where all values were the same."""
+        """The standard deviations by column; 1 where all values were equal."""
         variance = np.divide(self.squares, self.values, out=np.zeros_like(self.squares), where=self.values > 0)
-        # Below this, it is what rounding leaves of equal values.
+        # A smaller variance is the rounding error of equal values.
         return np.where(variance > (1e-12 * np.maximum(1.0, np.abs(self.mean))) ** 2, np.sqrt(variance), 1.0)
 
     def scaled(self, rows: Doubles) -> Doubles:
-        """Rows in deviations from the mean."""
+        """Return rows in standard deviations from the mean, clipped to ±`MOST_DEVIATIONS`; NaN stays NaN."""
         return np.clip((rows - self.mean) / self.deviation, -MOST_DEVIATIONS, MOST_DEVIATIONS)

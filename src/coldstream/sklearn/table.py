@@ -1,4 +1,4 @@
-"""What scikit-learn's callers hand over, as a matrix of numbers and columns of categories."""
+"""Reading of scikit-learn's input X, a frame or an array, as numeric and categorical columns."""
 
 from typing import Any, NamedTuple
 
@@ -11,21 +11,21 @@ from coldstream.support.arrays import Doubles
 
 
 class Table(NamedTuple):
-    """Columns by what they are."""
+    """The numeric and the categorical columns of a table."""
 
     numbers: Doubles
-    """(n, numeric columns); NaN where a value is missing."""
+    """Numbers of shape (n, numeric columns); NaN where a value is missing."""
     categories: list[list[str | None]]
-    """By categorical column, the label of every row; None where it is missing."""
+    """Labels of each row, by categorical column; None where a label is missing."""
     number_names: list[str]
     category_names: list[str]
 
 
 def read(estimator: Any, X: Any, categorical: Any, reset: bool) -> Table:
-    """The table of X. With `reset` the estimator remembers its columns, else they have to be the same.
+    """Read X as a table. With `reset` the estimator remembers its columns, else X must have the same columns.
 
-    `categorical` says which columns are categories: their names, their places, or flags; or "from_dtype", the columns of a
-    frame that hold texts, categories or truth values.
+    `categorical` selects the categorical columns: names, positions or flags; or "from_dtype", the columns of a frame that
+    are neither numeric nor temporal. Raise `ValueError` for wrong columns, no rows, or infinite numbers.
     """
     frame = nw.from_native(X, pass_through=True, eager_only=True)
     if not isinstance(frame, nw.DataFrame) or not all(isinstance(name, str) for name in frame.columns):
@@ -56,7 +56,7 @@ def _of_array(estimator: Any, X: Any, categorical: Any, reset: bool) -> Table:
 
 
 def _named(names: list[str], categorical: Any) -> list[str] | None:
-    """The names of the columns that were said to be categories; None where their types say it."""
+    """Return the names of the selected categorical columns; None for "from_dtype"."""
     if categorical is None:
         return []
     if isinstance(categorical, str):
@@ -75,7 +75,7 @@ def _named(names: list[str], categorical: Any) -> list[str] | None:
 
 
 def _label(value: Any) -> str | None:
-    """The label of a category; whole numbers are the same as whole floats."""
+    """Return the label of a category, equal for a whole float and its whole number; None for a missing value."""
     if value is None or value != value:
         return None
     if isinstance(value, float) and value.is_integer():

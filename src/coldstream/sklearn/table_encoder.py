@@ -1,4 +1,4 @@
-"""Tables as samples of a machine."""
+"""Encoding of tables as samples of a factorization machine."""
 
 import numpy as np
 
@@ -11,14 +11,14 @@ from coldstream.support.arrays import Longs
 
 
 class TableEncoder:
-    """Features of tables: a scaled number for every numeric column, and a column of the vocabulary for every category."""
+    """An encoder of tables: one scaled feature per numeric column, and one vocabulary column per category."""
 
     def __init__(self, numbers: int) -> None:
         self.vocabulary = Vocabulary()
         self._scale = RunningScale.of(numbers)
 
     def admit(self, table: Table) -> Samples:
-        """The samples of a table, whose numbers become part of the scales, and whose categories get columns."""
+        """Update the scales with the numbers of a table, admit its new categories, and return its samples."""
         self._scale = self._scale.with_rows(table.numbers)
         vocabulary = self.vocabulary
         for name in table.number_names:
@@ -31,7 +31,7 @@ class TableEncoder:
         return self.encode(table)
 
     def encode(self, table: Table) -> Samples:
-        """The samples of a table; categories that are not known count as absent."""
+        """Return the samples of a table; unknown categories and missing numbers count as absent."""
         scaled = self._scale.scaled(table.numbers)
         rows = len(scaled)
         columns: list[Longs] = [self._column_of(name, [""] * rows) for name in table.number_names]
@@ -47,7 +47,7 @@ class TableEncoder:
         return Samples(offset, Sparse(column[there].astype(np.int32), weight[there].astype(np.float32)))
 
     def _column_of(self, name: str, values: list[str | None]) -> Longs:
-        """The columns of a field's values, −1 for those that are not known."""
+        """Return the vocabulary columns of a field's values, −1 for unknown or missing ones."""
         vocabulary, field = self.vocabulary, self.vocabulary.field(name)
         if field is None:
             return np.full(len(values), -1)
