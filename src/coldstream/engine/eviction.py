@@ -1,6 +1,6 @@
-"""Eviction where a bound is reached: first what is expired, then the least useful, a small portion at a time.
+"""Eviction where a bound is reached: first the expired entries, then the least useful ones, a small portion at a time.
 
-What is evicted depends only on the state and on the clocks before and after a record, and so on the log alone.
+The choice depends only on the state and on the clocks before and after a record, and so on the log alone.
 """
 
 import math

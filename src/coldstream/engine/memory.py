@@ -43,7 +43,7 @@ class Memory(NamedTuple):
     parts: dict[str, int]
     """Bytes by purpose: values, fields, users, history, items, neighbours."""
     refused: dict[str, int]
-    """Number of new values not admitted, by reason: `full`, `rare`, `many` or `fields`."""
+    """Number of new values and fields not admitted, by reason: `full`, `rare`, `many` or `fields`."""
     gone: dict[str, int]
     """Number of values, users and items removed so far, by kind and by whether evicted or expired."""
 
