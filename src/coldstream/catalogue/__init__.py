@@ -1,1 +1,1 @@
-"""The items there are: what they bring, what is counted of them, and how to learn from a choice among them."""
+"""The catalogue: items with their features and counts, and how to learn from a choice among them."""

@@ -1,4 +1,4 @@
-"""An item whose features have columns, and where its attribute fields lie in what a scan reads."""
+"""An item after admission, and where a scan reads its attribute fields."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -9,16 +9,16 @@ from coldstream.features.history import LastItemFeatures
 
 
 class Layout(NamedTuple):
-    """The numbers of an item's attribute fields, by how a scan reads them."""
+    """The numbers of the items' attribute fields, by how a scan reads them."""
 
     categories: tuple[int, ...]
-    """Those whose values are categories: one number of a combination per item."""
+    """Fields whose values are categories: per item, the number of one combination of values."""
     numbers: tuple[int, ...]
-    """Those whose values are plain numbers: one number per item."""
+    """Fields whose values are plain numbers: one number per item."""
 
 
 class AdmittedItem(NamedTuple):
-    """An item whose features have columns."""
+    """An item whose features were admitted, and so have columns."""
 
     item: str
     id_column: int
@@ -29,6 +29,6 @@ class AdmittedItem(NamedTuple):
 
 
 def kinds_of(layout: Layout) -> dict[int, tuple[bool, int]]:
-    """By field number: whether it is a plain number, and its place among its like."""
+    """Return by field number whether the field is a plain number, and its place among the fields of its kind."""
     categories = {field: (False, place) for place, field in enumerate(layout.categories)}
     return categories | {field: (True, place) for place, field in enumerate(layout.numbers)}

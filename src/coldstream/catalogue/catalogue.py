@@ -1,4 +1,4 @@
-"""The items there are, and what they bring."""
+"""The catalogue: all items by slot, with attributes, availability, trends and neighbours."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
@@ -47,7 +47,7 @@ from coldstream.support.compiled import kernel, unchecked_entry
 
 
 def features_of(items: Items, slot: int, shared: list[tuple[int, float]], clock: int, history: UserHistory) -> Sparse:
-    """An item's id, what it shares with others, its trends at this clock, and its cross features."""
+    """Return the features of an item: its id, its attributes' (`shared`), its trends at a clock, and its cross features."""
     position, own = int(items.position[slot]), shared
     id_column = int(items.rows.id_column[position])
     if id_column >= 0:
@@ -75,10 +75,10 @@ _NO_ATTRIBUTES: Mapping[str, Any] = MappingProxyType({})
 
 
 class Savepoint(NamedTuple):
-    """How far a catalogue had come before an item was put that was not there."""
+    """A state of the catalogue to return to, taken before a new item is put."""
 
     item: str
-    registered_at: int | None  # of an id that has a slot; None where the item will need one
+    registered_at: int | None  # arrival number in the id's slot; None if the id has no slot yet
     slots: int
     gone: Sequence[int]
     arrivals: int
@@ -87,19 +87,19 @@ class Savepoint(NamedTuple):
 
 
 class Catalogue:
-    """Items in slots, which users' histories refer to; `SlotTable` says for how long."""
+    """Items in slots, which users' histories refer to; `SlotTable` tells how long a slot stays with its item."""
 
     def __init__(self, layout: Layout, trends: Trends, neighbours: Neighbours) -> None:
         self.attributes: list[Mapping[str, Any]] = []
         self.last_item_features: list[LastItemFeatures] = []
         self.arrivals = 0
-        """How many items ever came."""
+        """Number of items that ever arrived."""
         self.weight = 0
-        """What the ids and the attributes weigh, in bytes."""
+        """Bytes of all ids and attributes."""
         self.changes = 0
-        """How often items came, changed or went: as long as it is the same, so are all that a scan reads but trends."""
+        """Number of times that items arrived, changed or left; while it is equal, a scan reads equal data except trends."""
         self._table = SlotTable()
-        self._live: set[str] = set()  # the ids of `choices` ≥ 0, because Python asks for every event
+        self._live: set[str] = set()  # the ids whose `_choices` are ≥ 0, as a set: Python looks them up for every event
         self._combinations = CombinationTable()
         self._order = ScanOrder(len(layout.categories), len(layout.numbers), len(trends.rate))
         self._layout = layout
@@ -110,15 +110,15 @@ class Catalogue:
         self._trends, self._neighbours = trends, neighbours
         self._numbers = NumberColumns()
         self.masks: dict[str, tuple[Any, Flags]] = {}
-        """What filters have refused, with what it was made of; whoever filters keeps it here."""
+        """Cache of filters: the slots that each one refuses, with the values it was computed from."""
         self.windows = WindowTable()
-        """When items may be recommended."""
+        """Availability windows of the items."""
         self.has_neighbours = bool((neighbours.column >= 0).any())
-        """Whether any feature belongs to a user and an item at once."""
+        """Whether any feature depends on a user and an item together."""
         self._items: Items | None = None
 
     def __len__(self) -> int:
-        """How many items are live."""
+        """Return the number of live items."""
         return self._order.count
 
     def __contains__(self, item: object) -> bool:
@@ -126,50 +126,50 @@ class Catalogue:
 
     @property
     def ids(self) -> Sequence[str]:
-        """The ids by slot; to be read only."""
+        """Ids by slot. Do not write to it."""
         return self._table.ids
 
     def slot(self, item: str) -> int:
-        """The slot of an id that is live, or went lately."""
+        """Return the slot of an id that is live or was removed lately; raise `KeyError` for any other."""
         return self._table[item]
 
     def find(self, item: str) -> int | None:
-        """The same; None where an id has no slot."""
+        """Return the slot of an id, or None if it has none."""
         return self._table.get(item)
 
     def slots(self, items: Iterable[str]) -> list[int]:
-        """The slots of those ids that have one."""
+        """Return the slots of those ids that have one."""
         return self._table.find(items)
 
     def place(self, slot: int) -> Place:
-        """A slot, and which arrival has it now."""
+        """Return a slot with the number of the arrival that has it now."""
         return Place(slot, int(self._registered_at[slot]))
 
     def arrivals_by_slot(self) -> Longs:
-        """By slot, which of all arrivals the item is that has it; to be read only."""
+        """Return by slot the arrival number of its item. Do not write to it."""
         return self._registered_at[: len(self.ids)]
 
     @property
     def freed(self) -> int:
-        """How often a slot was freed."""
+        """Number of times that a slot was freed."""
         return self._table.freed
 
     def void(self, slots: Sequence[int] | Integers, as_of: int) -> NDArray[np.bool_] | None:
-        """Which of some slots were freed since so many had been; None if none was."""
+        """Return which of some slots were freed since `freed` was `as_of`, or None if none was."""
         return self._table.void(slots, as_of)
 
     def live(self) -> Integers:
-        """The slots of all items, in the order of the scan; to be read only."""
+        """Return the slots of all live items, in scan order. Do not write to it."""
         return self._order.slots()
 
     def registered(self) -> list[str]:
-        """The ids of all items, in order of registration."""
+        """Return the ids of all live items, in order of registration."""
         live = self.live()
         return [self.ids[slot] for slot in live[np.argsort(self._registered_at[live])].tolist()]
 
     @property
     def items(self) -> Items:
-        """The catalogue as kernels see it, as it is now."""
+        """The present catalogue in the form that kernels read."""
         if self._items is None:
             self._items = Items(
                 self._order.count,
@@ -186,10 +186,10 @@ class Catalogue:
             )
         return self._items
 
-    # What changes
+    # Changes
 
     def put_all(self, items: Sequence[AdmittedItem], clock: int) -> None:
-        """Put items, as if one by one and with `settle` after each. Those that are all new are written in one go."""
+        """Put items, as if one by one with `settle` after each. If all of them are new, they are written at once."""
         names = [one.item for one in items]
         if len(items) > 1 and len(set(names)) == len(names) and self._live.isdisjoint(names):
             id_columns = np.array([one.id_column for one in items], np.int32)
@@ -201,7 +201,7 @@ class Catalogue:
             self.settle()
 
     def _add_all(self, items: Sequence[AdmittedItem], id_columns: Integers, clock: int) -> None:
-        """Add items, none of which is live or comes twice, and which leave the scan in order."""
+        """Add distinct items, none of which is live, and which leave the scan in order."""
         count = len(items)
         slots = np.array([self._come(one.item) for one in items], np.int32)
         first = self._order.append_all(slots, id_columns)
@@ -221,7 +221,7 @@ class Catalogue:
         self._items = None
 
     def put(self, one: AdmittedItem, clock: int) -> int:
-        """Add an item, or give it other attributes; its slot."""
+        """Add an item, or replace its attributes, and return its slot."""
         item, id_column, fields, attributes, last_item_features, _ = one
         order = self._order
         if item in self._live:
@@ -246,7 +246,7 @@ class Catalogue:
         return slot
 
     def remove(self, item: str, clock: int) -> None:
-        """Take an item out, and its trend and its neighbours with it."""
+        """Remove an item with its trends and its neighbours."""
         slot = self._table[item]
         self._take_out(item, slot, clock)
         freed = self._table.go(slot, len(self))
@@ -267,13 +267,13 @@ class Catalogue:
         self._items = None
 
     def limit(self, items: Iterable[tuple[int, Availability]]) -> None:
-        """Say of items, by slot, when they may be recommended."""
+        """Set when items, given by slot, may be recommended."""
         for slot, availability in items:
             self.windows.put(slot, availability)
         self._items = None
 
     def savepoint(self, item: str) -> Savepoint | None:
-        """What `undo` needs to undo the put of an item; None if it is live, and nothing will be put."""
+        """Return what `undo` needs to undo the put of an item, or None if the item is live and nothing will be put."""
         if item in self:
             return None
         known = item in self._table
@@ -282,7 +282,7 @@ class Catalogue:
         return Savepoint(item, registered_at, len(self.ids), gone, self.arrivals, self._order.out_of_order, total)
 
     def undo(self, savepoint: Savepoint, clock: int) -> None:
-        """Undo the put of an item that was not live, the last that was done to the catalogue."""
+        """Undo the put of a new item. It must be the catalogue's last change."""
         item, slot = savepoint.item, self._table[savepoint.item]
         self._take_out(item, slot, clock)
         self._trends.unchosen_total[0] = savepoint.unchosen_total
@@ -294,7 +294,7 @@ class Catalogue:
         del self.attributes[savepoint.slots :], self.last_item_features[savepoint.slots :]
 
     def checkpoint(self) -> Callable[[], None]:
-        """What undoes all puts of items without attributes, and all counts, from now on."""
+        """Copy the state, and return a function that undoes all later counts and puts of items without attributes."""
         slots, live, arrivals, disorder = len(self.ids), len(self), self.arrivals, self._order.out_of_order
         weight, table = self.weight, self._table.copy()
         rows: list[NDArray[Any]] = [own[..., :live].copy() for own in self._order.rows]
@@ -325,13 +325,13 @@ class Catalogue:
         return undo
 
     def settle(self) -> None:
-        """After items came or went for good: sort what the scan reads, if it has become disorderly."""
+        """Restore the scan order if it became too disorderly. To be called after committed additions and removals."""
         if self._order.settle():
             self.changes += 1
             self._items = None
 
     def take_layout(self, layout: Layout) -> None:
-        """Go on with more attribute fields, of which no item has anything yet."""
+        """Switch to a layout with more attribute fields, of which no item has a value yet."""
         self._order.add_fields(len(layout.categories), len(layout.numbers))
         added = len(layout.numbers) - len(self._number_column)
         self._number_column = np.concatenate([self._number_column, np.full(added, -1, np.int32)])
@@ -340,29 +340,29 @@ class Catalogue:
         self._items = None
 
     def describe_again(self, features: Callable[[str, Mapping[str, Any]], LastItemFeatures]) -> None:
-        """Find out again what history keeps of every live item."""
+        """Recompute the features that histories keep of a last item, for every live item."""
         for slot in self.live().tolist():
             self.last_item_features[slot] = features(self.ids[slot], self.attributes[slot])
 
     def count(self, slot: int, recent: Integers, counted: bool, clock: int) -> None:
-        """An item was chosen, now and after these; it is counted, or else passed by."""
+        """Count the choice of an item after the `recent` ones; if not `counted`, only decay the trends by one event."""
         self.make_room(len(recent))
         _count_choice(self.items, slot, recent, counted, clock)
 
     def make_room(self, recent: int) -> None:
-        """Room to count choices after so many others in all."""
+        """Reserve room to count choices after `recent` other items in all."""
         if self.has_neighbours:
             roomier = with_room(self._neighbours, recent)
             if roomier is not self._neighbours:
                 self._neighbours, self._items = roomier, None
 
     def adopt(self, trends: Trends, rows: ScanRows) -> None:
-        """Take over trends that were counted on copies of what a scan reads."""
+        """Adopt trends that were counted on copies."""
         self._trends, self._order.rows = trends, rows
         self._items = None
 
     def _describe(self, position: int, fields: Sequence[ItemAttribute]) -> None:
-        """Write down a live item's attributes where a scan looks for them."""
+        """Write a live item's attributes to the rows that a scan reads."""
         rows, table = self._order.rows, self._combinations
         for own in fields:
             assert own.entries is not None, "its features were admitted"
@@ -374,37 +374,37 @@ class Catalogue:
                 rows.combination[place, position] = own.combination
 
     def _undescribe(self, position: int) -> None:
-        """Forget a live item's attributes."""
+        """Erase a live item's attributes from the rows that a scan reads."""
         rows = self._order.rows
         for number in rows.combination[:, position].tolist():
             self._combinations.drop(number)
         rows.combination[:, position], rows.number[:, position] = EMPTY, 0.0
 
-    # What only reads
+    # Queries
 
     def features(self, slot: int, clock: int, history: UserHistory) -> Sparse:
-        """All features of an item: its id, its attributes, its trends at this clock, and its cross features."""
+        """Return all features of an item: its id, its attributes, its trends at this clock, and its cross features."""
         position = int(self._order.position[slot])
         return features_of(self.items, slot, self.shared_features(position), clock, history)
 
     def shared_features(self, position: int) -> list[tuple[int, float]]:
-        """(column, value) of everything that the attributes of an item bring."""
+        """Return (column, value) of each feature of an item's attributes."""
         rows = self._order.rows
         own = [e for number in rows.combination[:, position].tolist() for e in self._combinations.features(number)]
         numbers = zip(self._number_column.tolist(), rows.number[:, position].tolist(), strict=True)
         return own + [(column, value) for column, value in numbers if value]
 
     def most_features(self) -> int:
-        """The most features that any item can bring."""
+        """Return the most features that any item can have."""
         counted = len(self._trends.rate) + len(self._neighbours.column)
         return 1 + len(self._layout.categories) * self._combinations.longest + len(self._layout.numbers) + counted
 
     def unheld(self) -> list[int]:
-        """The columns of values that items had and none has any more, in ascending order."""
+        """Return the columns of values that items had and none has any more, in ascending order."""
         return sorted(self._combinations.unheld)
 
     def checkpoint_unheld(self) -> Callable[[], None]:
-        """What gives these back as they are now."""
+        """Copy the columns that no item has any more, and return a function that restores them."""
         table, saved = self._combinations, dict(self._combinations.unheld)
 
         def undo() -> None:
@@ -413,30 +413,30 @@ class Catalogue:
         return undo
 
     def forget_unheld(self, columns: Iterable[int]) -> None:
-        """Columns that were unheld stand for nothing now."""
+        """Drop columns from those that no item has any more, because their values were released."""
         for column in columns:
             del self._combinations.unheld[column]
 
     def refused(self, wanted: Iterable[AnyOf], ranges: Iterable[Within]) -> Flags:
-        """Per slot, whether the item is not live, or does not meet all of these."""
+        """Return by slot whether the item is not live or does not meet all of these conditions."""
         combination, live = self._order.rows.combination[:, : len(self)], self.live()
         places = {field: place for field, (is_number, place) in self._field_kinds.items() if not is_number}
         passing = having(wanted, self._combinations, combination, places)
         for name, least, most in ranges:
             numbers = self._numbers.of(name, self.attributes)[live]
-            passing &= (numbers >= least) & (numbers <= most)  # what has no number is NaN, and in no range
+            passing &= (numbers >= least) & (numbers <= most)  # a missing number is NaN, and in no range
         refused = np.ones(len(self.ids), np.uint8)
         refused[live[passing]] = 0
         return refused
 
     def pairs(self) -> int:
-        """How many neighbours all items have together."""
+        """Return the number of neighbours of all items together."""
         return int(self._neighbours.length[: len(self.ids)].sum())
 
     # For snapshots
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """What JSON holds and what arrays hold of the catalogue."""
+        """Return the state as a JSON document and named arrays."""
         slots, live, rows = len(self.ids), len(self), self._order.rows
         document = {
             "ids": list(self.ids),
@@ -456,11 +456,11 @@ class Catalogue:
         }
 
     def find_unheld(self, columns: Iterable[int]) -> None:
-        """Find out again which of the columns of items' categories no item has."""
+        """Recompute which of these columns of items' categories no item has."""
         self._combinations.find_unheld(columns)
 
     def restore(self, columns: int, has_ids: bool, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        """The inverse of `state`, into an empty catalogue over so many columns, where items have id columns or none has."""
+        """Load what `state` returned into an empty catalogue; `has_ids` tells whether items have id columns."""
         ids, order = document["ids"], self._order
         slots = len(ids)
         slot = checked_columns("slot", arrays["slot"], 0, slots)
@@ -486,7 +486,7 @@ class Catalogue:
         self._items = None
 
     def _come(self, item: str) -> int:
-        """The slot of an item that is not live."""
+        """Return a slot for an item that is not live, a new one if needed."""
         if item not in self._table:
             self.weight += text_cost(item)
         slot = self._table.come(item)

@@ -1,6 +1,6 @@
 """Combinations: the distinct values, and sets of values, that items have in their attribute fields.
 
-Items that share a combination share its part of the score, which is then worked out once per request.
+Items that share a combination share its part of the score, which is computed once per request.
 """
 
 import heapq
@@ -14,14 +14,14 @@ from coldstream.features.sparse import Sparse
 from coldstream.support.arrays import Integers, grown
 
 Entries: TypeAlias = tuple[tuple[int, float], ...]
-"""(column, value) of every feature of a combination, in ascending order of the columns."""
+"""(column, value) of each feature of a combination, in ascending order of the columns."""
 
 EMPTY = 0
-"""The number of the combination of nothing."""
+"""Number of the empty combination."""
 
 
 class CombinationTable:
-    """A counted set of combinations in flat arrays. Numbers are reused; so is the room of those that nobody has any more."""
+    """A reference-counted set of combinations in flat arrays. Numbers and space of unused combinations are reused."""
 
     def __init__(self) -> None:
         integers, floats = np.zeros(0, np.int32), np.zeros(0, np.float32)
@@ -31,19 +31,19 @@ class CombinationTable:
         self._numbers: dict[Entries, int] = {(): EMPTY}
         self._entries: list[Entries] = [()]
         self._holders: list[int] = [0]
-        self._free: list[int] = []  # heaps: the lowest number is given out first
+        self._free: list[int] = []  # a heap, so that the lowest number is taken first
         self._places: dict[int, int] = {}  # column → feature
         self.unheld: dict[int, None] = {}
-        """The columns that combinations had and none has any more."""
+        """Columns that combinations had and none has any more, as an ordered set."""
         self._uses: list[int] = []
         self._free_places: list[int] = []
         self._used = 0
         self._wasted = 0
         self.longest = 0
-        """The most features that any combination has had."""
+        """Most features that any combination has had."""
 
     def take(self, entries: Entries) -> int:
-        """The number of a combination; one more item has it."""
+        """Return the number of a combination, and count one more item that has it."""
         number = self._numbers.get(entries)
         if number is None:
             number = heapq.heappop(self._free) if self._free else self._append()
@@ -52,14 +52,14 @@ class CombinationTable:
         return number
 
     def take_again(self, number: int, entries: Entries) -> int:
-        """The same for entries that had a number once, which is not looked up if it is theirs still."""
+        """Like `take`, without a lookup if `entries` still have the number they had before."""
         if number >= 0 and self._entries[number] is entries:
             self._holders[number] += 1
             return number
         return self.take(entries)
 
     def drop(self, number: int) -> None:
-        """One item less has this combination."""
+        """Count one item less that has this combination, and release it if there is none left."""
         self._holders[number] -= 1
         if self._holders[number] or number == EMPTY:
             return
@@ -80,17 +80,17 @@ class CombinationTable:
             self._compact()
 
     def features(self, number: int) -> Entries:
-        """The features of a combination."""
+        """Return the features of a combination."""
         return self._entries[number]
 
     def view(self) -> Combinations:
-        """The arrays, as kernels read them."""
+        """Return the arrays that kernels read."""
         return Combinations(
             len(self._entries), len(self._uses), self._start, self._length, self._feature, self._value, self._column
         )
 
     def holding(self, columns: set[int]) -> Integers:
-        """The numbers of the combinations that have any of the columns."""
+        """Return the numbers of the combinations that have any of the columns."""
         wanted = np.zeros(len(self._uses), np.bool_)
         wanted[[self._places[column] for column in columns if column in self._places]] = True
         if not wanted.any():
@@ -98,14 +98,14 @@ class CombinationTable:
         found = np.flatnonzero(wanted[self._feature[: self._used]])
         owner = self._owner[found]
         start = self._start[owner]
-        is_current = (start <= found) & (found < start + self._length[owner])  # and no waste
+        is_current = (start <= found) & (found < start + self._length[owner])  # not a leftover of a released one
         has = np.zeros(len(self._entries), np.bool_)
         has[owner[is_current]] = True
         numbers: Integers = np.flatnonzero(has).astype(np.int32)
         return numbers
 
     def find_unheld(self, columns: Iterable[int]) -> None:
-        """Find out again which of the columns that were ever taken no combination has."""
+        """Recompute which of the columns that were ever taken no combination has."""
         self.unheld = {column: None for column in columns if column not in self._places}
 
     def _append(self) -> int:
@@ -145,7 +145,7 @@ class CombinationTable:
             self._feature[at], self._value[at] = self._places[column], value
 
     def _compact(self) -> None:
-        """Write the combinations in use again, without the waste between them."""
+        """Rewrite the combinations in use without gaps between them."""
         self._used = self._wasted = 0
         for number, entries in enumerate(self._entries):
             if entries:
@@ -154,14 +154,14 @@ class CombinationTable:
     # For snapshots
 
     def state(self) -> tuple[Integers, Sparse]:
-        """How many entries each number has, and all of them one after the other."""
+        """Return the number of entries of each combination, and all entries in order of combinations."""
         flat = [entry for entries in self._entries for entry in entries]
         lengths = np.array([len(entries) for entries in self._entries], np.int32)
         columns = np.array([column for column, _ in flat], np.int32)
         return lengths, Sparse(columns, np.array([value for _, value in flat], np.float32))
 
     def restore(self, lengths: Integers, entries: Sparse, held: Integers) -> None:
-        """The inverse of `state`, where `held` has the number of every combination as often as items have it."""
+        """Load what `state` returned; `held` has the number of each combination once per item that has it."""
         holders = np.bincount(held, minlength=len(lengths))
         if lengths[EMPTY] or len(holders) != len(lengths) or lengths.sum() != len(entries.column):
             raise ValueError("the combinations do not add up")
@@ -177,11 +177,11 @@ class CombinationTable:
             if own in self._numbers or list(own) != sorted(own):
                 raise ValueError(f"combination {number} is there twice, or not in order")
             self._hold(number, own)
-        self._free = (1 + np.flatnonzero(lengths[1:] == 0)).tolist()  # ascending, so already a heap
+        self._free = (1 + np.flatnonzero(lengths[1:] == 0)).tolist()  # ascending, and therefore a heap
         self._holders = holders.tolist()
 
 
 def entries_of(features: Sequence[tuple[int, float]]) -> Entries:
-    """Features of one field as a combination. Values as float32 has them: what is stored is what is compared."""
+    """Return features of one field as a combination, with values rounded to float32, as they are stored and compared."""
     entries = [(column, value if value == 1.0 else float(np.float32(value))) for column, value in features]
     return (entries[0],) if len(entries) == 1 else tuple(sorted(entries))

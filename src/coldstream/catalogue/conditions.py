@@ -1,7 +1,7 @@
-"""What items have to meet, as arrays answer it: values that they have or have not, and numbers within a range.
+"""Conditions of filters on items, evaluated on arrays: values that items must have or not, and ranges of numbers.
 
-Nothing is asked item by item. Values are looked up in the combinations, of which there are fewer than items, and numbers in
-a column per field that is kept in step with the items from the first time that anybody asks for it.
+No condition is evaluated item by item. Values are looked up in the combinations, of which there are fewer than items.
+Numbers are looked up in one column per field, which is built at its first use and kept up to date from then on.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ Passing = NDArray[np.bool_]
 
 
 class AnyOf(NamedTuple):
-    """An item has one of these columns in a field of categories, or none of them."""
+    """The condition that an item has any of these columns in a field of categories, or, if not `wanted`, none of them."""
 
     field: int
     columns: frozenset[int]
@@ -25,7 +25,7 @@ class AnyOf(NamedTuple):
 
 
 class Within(NamedTuple):
-    """An item's number in a field lies in a range, both ends included."""
+    """The condition that an item's number in a field lies in a range, both ends included."""
 
     name: str
     least: float
@@ -33,20 +33,20 @@ class Within(NamedTuple):
 
 
 class NumberColumns:
-    """Numbers as they were put, by slot, of the fields that were asked for; NaN where an item has none."""
+    """Numbers by slot, in the units given, of the fields that filters have used; NaN where an item has none."""
 
     def __init__(self) -> None:
         self._columns: dict[str, Doubles] = {}
 
     def put(self, slot: int, attributes: Mapping[str, Any]) -> None:
-        """An item has these attributes now."""
+        """Set an item's attributes."""
         for name, column in self._columns.items():
             if slot >= len(column):
                 column = self._columns[name] = grown(column, slot + 1, np.nan)
             column[slot] = _number(attributes.get(name))
 
     def of(self, name: str, attributes: Sequence[Mapping[str, Any]]) -> Doubles:
-        """The numbers of a field, of items with these attributes by slot."""
+        """Return the numbers of a field by slot; `attributes` are those of all items, by slot."""
         column = self._columns.get(name)
         if column is None:
             column = np.array([_number(own.get(name)) for own in attributes], np.float64)
@@ -59,11 +59,11 @@ class NumberColumns:
 def having(
     conditions: Iterable[AnyOf], table: CombinationTable, combination: Integers, places: Mapping[int, int]
 ) -> Passing:
-    """By position, whether items meet all conditions; `combination` is (A, L), `places` says where a field's row is."""
+    """Return by position whether items meet all conditions; `combination` is (A, L), `places` maps a field to its row."""
     passing = np.ones(combination.shape[1], np.bool_)
     waiting = list(conditions)
     while waiting:
-        # A column belongs to one field, and so does a combination: one look at all of them serves one condition per field.
+        # A column belongs to one field, and so does a combination: one pass over all of them serves one condition per field.
         now = {one.field: one for one in reversed(waiting)}
         waiting = [one for one in waiting if now[one.field] is not one]
         some = np.zeros(table.view().size, np.bool_)

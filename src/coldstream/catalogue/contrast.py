@@ -1,4 +1,4 @@
-"""Learning from a choice among items: what happened against drawn negatives, one event, several, or a whole epoch."""
+"""Learning from a choice among items against drawn negatives: of one event, of several, or of a whole epoch."""
 
 from typing import NamedTuple
 
@@ -19,24 +19,24 @@ from coldstream.support.compiled import inlined, kernel
 
 
 class EventBatch(NamedTuple):
-    """Events in the order of the log: their contexts one after the other, and what their users did before each."""
+    """Events in the order of the log: their contexts one after another, and the history of each user before the event."""
 
-    offset: Longs  # (n + 1,): of the contexts
+    offset: Longs  # (n + 1,): where each context begins in `x`
     x: Sparse
     slot: Integers  # (n,): the items chosen
-    position: Longs  # (n,): in the log
-    time: Doubles  # (n,): of each, or of the stream before it
-    weight: Doubles  # (n,): what their losses are multiplied with; below 0 they speak against their items
-    counted: Flags  # (n,): whether they count in trends and neighbours
+    position: Longs  # (n,): positions in the log
+    time: Doubles  # (n,): the time of each event, or that of the stream before it
+    weight: Doubles  # (n,): factors of the losses; negative ones speak against the item
+    counted: Flags  # (n,): whether each event counts in trends and neighbours
     recent_offset: Longs  # (n + 1,)
     recent: Integers
-    seen_start: Longs  # (n,): what a user has seen grows from event to event, so that one piece serves all of them
+    seen_start: Longs  # (n,): a user's seen items grow from event to event, so one slice of `seen` serves them all
     seen_stop: Longs  # (n,)
     seen: Integers
     times: Integers
     learned: Flags  # (n,): 0 where an event is counted and not learned from
     passed_offset: Longs  # (n + 1,)
-    passed_over: Integers  # what was shown above the items and not taken, one event after the other
+    passed_over: Integers  # items shown above those chosen and not taken, one event after another
 
 
 def batch_of_one(
@@ -49,7 +49,7 @@ def batch_of_one(
     history: UserHistory,
     passed_over: Integers,
 ) -> EventBatch:
-    """A batch of the one event that is learned at once: what learns has one kernel, and one path."""
+    """Build a batch of one event, so that learning at once and in batches share one kernel."""
     longs = np.array(
         [0, len(x.column), position, 0, len(history.recent), 0, len(history.seen), 0, len(passed_over)], np.int64
     )
@@ -75,34 +75,34 @@ def batch_of_one(
 
 
 class TrainingBatch(NamedTuple):
-    """Events of batch training: their contexts one after the other, their items, and what their users had."""
+    """Events of batch training: their contexts one after another, their items, and the items that users had."""
 
     offset: Longs  # (n + 1,)
     x: Sparse
-    position: Integers  # (n,): of the items chosen, in the scan
-    time: Doubles  # (n,): of each, or of the stream before it
+    position: Integers  # (n,): scan positions of the items chosen
+    time: Doubles  # (n,): the time of each event, or that of the stream before it
     weight: Doubles  # (n,): as in `EventBatch`
     user: Integers  # (n,)
     seen_offset: Longs  # (users + 1,)
     seen: Integers
-    touch_offset: Longs  # (L + 1,): the counted events of each position, in order …
+    touch_offset: Longs  # (L + 1,): where the counted events of each position begin in `touch`, in order
     touch: Integers
-    level: Floats  # (n, H): … and its trend levels right after each
-    prior: Floats  # (n, H): the level of a newcomer right before each event
-    clock: int  # of the first event
+    level: Floats  # (n, H): trend levels of the event's item right after it
+    prior: Floats  # (n, H): level of a newcomer right before each event
+    clock: int  # the count of events at the first event
 
 
 class CrossFeatures(NamedTuple):
-    """The cross features of one epoch's candidates: few are neighbours, so only those are kept."""
+    """Cross features of one epoch's candidates, stored sparsely: few candidates are neighbours."""
 
-    offset: Longs  # (n + 1,), by event
+    offset: Longs  # (n + 1,): where the entries of each event begin
     candidate: Integers
     value: Floats  # (entries, CROSS_FEATURES)
 
 
 @inlined
 def _ask_for_items(items: Items, positions: Integers, found: int) -> None:
-    """Ask memory for what `_gather` reads: drawn items of a large catalogue are in no cache."""
+    """Prefetch the memory that `_gather` reads: drawn items of a large catalogue are in no cache."""
     rows = items.rows
     room = len(rows.slot)
     for j in range(found):
@@ -120,7 +120,7 @@ def _ask_for_items(items: Items, positions: Integers, found: int) -> None:
 
 @inlined
 def _gather(items: Items, positions: Integers, found: int, trend: Floats, cross: Floats) -> Candidates:
-    """What each candidate brings: its id, its attributes, its trends and its cross features."""
+    """Collect the features of each candidate: its id, its attributes, its trends and its cross features."""
     rows, combinations = items.rows, items.combinations
     fields, numbers, H = rows.combination.shape[0], rows.number.shape[0], trend.shape[1]
     room = found * (1 + numbers + H + cross.shape[1])
@@ -172,7 +172,7 @@ def _learn_one(
     counted: bool,
     clock: int,
 ) -> bool:
-    """Contrast what happened with drawn negatives and learn, then count it. False, and nothing changed, if it diverged."""
+    """Learn from an event against drawn negatives, then count it; return False, changing nothing, if it diverged."""
     if weight != 0.0 and not _contrasted(rows, state, rule, items, drawn, x, slot, history, weight, clock):
         return False
     _count_one(items, slot, history.recent, counted, clock)
@@ -192,7 +192,7 @@ def _contrasted(
     weight: float,
     clock: int,
 ) -> bool:
-    """Contrast what happened with drawn negatives and learn. False, and nothing changed, if it diverged."""
+    """Learn from an event against drawn negatives; return False, changing nothing, if it diverged."""
     positions = np.empty(room_for(drawn), np.int32)
     positive = items.position[slot]
     found = draw(items, drawn, positive, history.seen, positions)
@@ -232,7 +232,7 @@ def _count_one(items: Items, slot: int, recent: Integers, counted: bool, clock: 
 
 @kernel
 def count_choice(items: Items, slot: int, recent: Integers, counted: bool, clock: int) -> None:
-    """An item was chosen, now and after these: its trends, its neighbours and its choices count it, where it is counted."""
+    """Count the choice of an item after the `recent` ones in trends, neighbours and choices, if it is `counted`."""
     _count_one(items, slot, recent, counted, clock)
 
 
@@ -247,7 +247,7 @@ def learn_events(
     first: int,
     clock: int,
 ) -> int:
-    """Several events from the first one on, one after the other; the number of the one that diverged, or of all."""
+    """Learn from events in order, from `first` on; return the number of the one that diverged, or of all."""
     for e in range(first, len(batch.slot)):
         recent = batch.recent[batch.recent_offset[e] : batch.recent_offset[e + 1]]
         if not batch.learned[e]:
@@ -269,7 +269,7 @@ def learn_events(
 def cross_features_before(
     items: Items, drawn: NegativeDraw, positive: int, excluded: Integers, history: UserHistory
 ) -> tuple[Integers, Floats]:
-    """Which of an event's candidates have cross features, as the user and they are now, and what they are."""
+    """Return which of an event's candidates have cross features in the present state, and their values."""
     positions = np.empty(room_for(drawn), np.int32)
     found = draw(items, drawn, positive, excluded, positions)
     slots = np.empty(found, np.int32)
@@ -297,7 +297,7 @@ def learn_epoch(
     cross_features: CrossFeatures,
     order: Integers,
 ) -> int:
-    """One pass over a batch in the given order; the position in it of the event that diverged, or −1."""
+    """Learn from a batch once, in the given order; return the place in it of the event that diverged, or −1."""
     H = len(items.trends.rate)
     positions = np.empty(room_for(drawn), np.int32)
     for place in range(len(order)):
@@ -326,11 +326,11 @@ def learn_epoch(
 
 @inlined
 def _trends_before(items: Items, batch: TrainingBatch, position: int, e: int, out: Floats, j: int) -> None:
-    """An item's trends as they were just before event e of the batch, whatever order the epoch runs in."""
+    """Write an item's trends as they were just before event `e` of the batch, whatever order the epoch runs in."""
     trends, rows = items.trends, items.rows
     low, high = batch.touch_offset[position], batch.touch_offset[position + 1]
     first = low
-    while low < high:  # the number of touches before e
+    while low < high:  # a binary search for the number of touches before e
         middle = (low + high) // 2
         if batch.touch[middle] < e:
             low = middle + 1
@@ -339,7 +339,7 @@ def _trends_before(items: Items, batch: TrainingBatch, position: int, e: int, ou
     unchosen, since = np.float32(0.0), np.float32(0.0)
     if low == first:
         unchosen = rows.unchosen[position]
-        # An item that came later than this event was not there yet: it is as if it had just come.
+        # An item that arrived later than this event counts as if it had just arrived.
         since = np.float32(max(batch.clock + e - rows.counted_at[position], 0))
     for h in range(out.shape[1]):
         level = rows.level[h, position]

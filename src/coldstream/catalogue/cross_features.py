@@ -1,7 +1,7 @@
-"""Cross features: what belongs to a user and an item at once, read from the neighbours of the user's recent items.
+"""Cross features, which depend on a user and an item together, computed from the neighbours of the user's recent items.
 
-`follows`, how often an item was chosen right after the last one; `together`, how often it is chosen with the recent ones;
-`again`, how often the user chose it before. Counts grow without end, so features are log(1 + count) and √Σ cosines.
+`follows`: how often an item was chosen right after the last one. `together`: how often it is chosen with the recent ones.
+`again`: how often the user chose it before. Counts grow without bound, so features are log(1 + count) and √Σ cosines.
 """
 
 from typing import NamedTuple
@@ -14,39 +14,39 @@ from coldstream.support.compiled import inlined, kernel
 
 FOLLOWS, TOGETHER, AGAIN = 0, 1, 2
 CROSS_FEATURES = 3
-"""In this order wherever they are kept."""
-_SPREAD = 0x9E3779B1  # odd: slots that stand together land far apart, so that runs of them do not pile up
+"""Number of cross features; every array has them in the order above."""
+_SPREAD = 0x9E3779B1  # odd, so that neighbouring slots land far apart and no runs of them collide
 
 
 @inlined
 def scale_of(choices: int) -> np.float32:
-    """What a pair counts, by how often one of the two was chosen: 1/√n."""
+    """Return the weight 1/√n of a pair, where n is how often one of the two was chosen."""
     return np.float32(np.float32(1.0) / np.sqrt(np.float32(max(choices, 1))))
 
 
 @inlined
 def closeness(total: np.float32, choices: int) -> np.float32:
-    """The feature `together`, from Σ c/√n over the recent items and the item's own choices."""
+    """Return the feature `together`, from Σ c/√n over the recent items and the item's own choices."""
     return np.float32(np.sqrt(total / np.sqrt(np.float32(max(choices, 1)))))
 
 
 @inlined
 def log_count(count: np.float32) -> np.float32:
-    """The features `follows` and `again`. Most counts are 0, and a logarithm costs more than to ask."""
+    """Return the feature `follows` or `again`. Most counts are 0, and a comparison is cheaper than a logarithm."""
     return np.float32(np.log1p(count)) if count > np.float32(0.0) else np.float32(0.0)
 
 
 class Tally(NamedTuple):
-    """Counts of some items, in a table that a slot is looked up in."""
+    """Counts of some items, in a hash table by slot."""
 
     place: Integers  # (a power of two,): the row of a slot, or −1
-    slot: Integers  # (rows,): each once
+    slot: Integers  # (rows,): each slot once
     value: Floats  # (rows, CROSS_FEATURES): the counts, and Σ c/√n
 
 
 @inlined
 def tally_of(items: Items, history: UserHistory, slots: Integers) -> Tally:
-    """The counts of these items. They are few and neighbours are many, so that most of those are not even looked up."""
+    """Return the counts of these items. They are few and neighbours are many: most neighbours are skipped by their mark."""
     neighbours, marked = items.neighbours, items.marked
     size = 16
     while size < 8 * len(slots):
@@ -68,7 +68,7 @@ def tally_of(items: Items, history: UserHistory, slots: Integers) -> Tally:
         scale, start = scale_of(items.choices[one]), neighbours.start[one]
         partner = neighbours.partner[start : start + neighbours.length[one]]
         for at in range(len(partner)):
-            # Unsigned, because it is then not asked whether an index counts from the end: most of the time goes here.
+            # Unsigned, which saves the check whether an index counts from the end: most of the time is spent here.
             if marked[np.uint32(partner[at])]:
                 row = place[_place_of(tally, partner[at])]
                 value[row, TOGETHER] += np.float32(neighbours.together[start + at]) * scale
@@ -85,7 +85,7 @@ def tally_of(items: Items, history: UserHistory, slots: Integers) -> Tally:
 
 @inlined
 def _place_of(tally: Tally, slot: int) -> int:
-    """Where the table holds a slot, or would."""
+    """Return where the table holds a slot, or where it would."""
     mask = len(tally.place) - 1
     at = (slot * _SPREAD) & mask
     while tally.place[at] >= 0 and tally.slot[tally.place[at]] != slot:
@@ -95,7 +95,7 @@ def _place_of(tally: Tally, slot: int) -> int:
 
 @inlined
 def features_of(tally: Tally, choices: Integers, slot: int, out: Floats, j: int) -> None:
-    """The cross features of an item of the tally."""
+    """Write the cross features of an item of the tally to row `j` of `out`."""
     row = tally.place[_place_of(tally, slot)]
     out[j, FOLLOWS] = log_count(tally.value[row, FOLLOWS])
     out[j, TOGETHER] = closeness(tally.value[row, TOGETHER], choices[slot])
@@ -104,7 +104,7 @@ def features_of(tally: Tally, choices: Integers, slot: int, out: Floats, j: int)
 
 @kernel
 def cross_features(items: Items, history: UserHistory, slots: Integers) -> Floats:
-    """The cross features of some items for a user."""
+    """Return the cross features of some items for a user."""
     tally = tally_of(items, history, slots)
     out = np.empty((len(slots), CROSS_FEATURES), np.float32)
     for j in range(len(slots)):

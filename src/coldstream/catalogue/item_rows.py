@@ -1,4 +1,4 @@
-"""The rows that a scan reads of items: of many new ones, for a snapshot, and from one, checked before kernels trust it."""
+"""The items' scan rows: building them for many new items, saving them, and restoring them with all checks."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,13 +14,13 @@ from coldstream.features.sparse import Sparse
 from coldstream.support.arrays import Floats, Integers, Longs, checked_columns
 
 TRENDS_IN_COMMON = ("unchosen_total", "newcomers", "prior")
-"""The names of what all items' trends have in common, and is saved."""
+"""Names of the saved arrays that all items' trends have in common."""
 
 
 def described_rows(
     items: Sequence[AdmittedItem], kinds: Mapping[int, tuple[bool, int]], table: CombinationTable, number_columns: Integers
 ) -> tuple[Integers, Floats]:
-    """The combinations and the numbers of items, by field and item; whose column a number is, is noted."""
+    """Return combinations and numbers of items, by field and item, and write each number field's column."""
     count, numbers_of = len(items), len(number_columns)
     combination = [[EMPTY] * count for _ in range(len(kinds) - numbers_of)]
     number, column = [[0.0] * count for _ in range(numbers_of)], number_columns.tolist()
@@ -40,7 +40,7 @@ def described_rows(
 
 
 def saved_rows(rows: ScanRows, live: int, table: CombinationTable, number_columns: Integers) -> dict[str, NDArray[Any]]:
-    """Copies of the rows of so many live items, and of their combinations."""
+    """Return copies of the rows of the first `live` positions, and of their combinations."""
     lengths, entries = table.state()
     return {
         **{name: own[..., :live].copy() for name, own in rows._asdict().items()},
@@ -54,7 +54,7 @@ def saved_rows(rows: ScanRows, live: int, table: CombinationTable, number_column
 def restore_rows(
     order: ScanOrder, slot: Integers, slots: int, out_of_order: int, arrays: Mapping[str, NDArray[Any]]
 ) -> tuple[Integers, Longs]:
-    """What a scan reads of the live items, which have these of so many slots; the choices and the registration of all."""
+    """Load the scan rows of live items in the slots `slot`; return choices and registration of all slots."""
     live = len(slot)
     for name, own in order.rows._asdict().items():
         source = arrays[name]
@@ -77,7 +77,7 @@ def restore_rows(
 
 
 def restore_trends(trends: Trends, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """What all items' trends have in common."""
+    """Load the arrays that all items' trends have in common."""
     for name in TRENDS_IN_COMMON:
         source, own = arrays[name], getattr(trends, name)
         if source.dtype != own.dtype or source.shape != own.shape or not np.isfinite(source).all():
@@ -88,7 +88,7 @@ def restore_trends(trends: Trends, arrays: Mapping[str, NDArray[Any]]) -> None:
 def restore_combinations(
     table: CombinationTable, number_columns: Integers, columns: int, arrays: Mapping[str, NDArray[Any]]
 ) -> None:
-    """The combinations of attributes, and the columns of numbers, of a vocabulary of so many columns."""
+    """Load the combinations of attributes, and the columns of numbers, of a vocabulary of so many columns."""
     lengths = checked_columns("combination_length", arrays["combination_length"], 0, 2**31 - 1)
     column = checked_columns("combination_column", arrays["combination_column"], 0, columns)
     value, held = arrays["combination_value"], arrays["combination"]

@@ -1,6 +1,6 @@
 """Negative sampling: items drawn uniformly from those that could have been chosen.
 
-What is drawn follows from a key, and from the position and the time of the event.
+The draw is a function of a key, and of the position and the time of the event.
 """
 
 from typing import NamedTuple
@@ -14,19 +14,19 @@ from coldstream.model.vectors import prefetch
 from coldstream.support.arrays import Integers
 from coldstream.support.compiled import inlined
 
-_TRIES = 32  # draws for one negative before it is given up …
-_MORE_TRIES = 1024  # … and further ones where items have windows: most may be out of season
+_TRIES = 32  # draws for one negative before giving up
+_MORE_TRIES = 1024  # further draws where items have windows, as most items may be unavailable
 
 
 class NegativeDraw(NamedTuple):
-    """Where an event's negatives come from."""
+    """Parameters of the draw of an event's negatives."""
 
     key: np.uint64
     position: int  # of the event in the log
     negatives: int
-    exclude_seen: bool  # whether what the user had is no negative
-    time: float  # of the event: what was not available then is no negative
-    passed_over: Integers  # slots of items that are negatives as well, as long as they are live
+    exclude_seen: bool  # whether items the user had are no negatives
+    time: float  # of the event; items unavailable then are no negatives
+    passed_over: Integers  # slots of items that are additional negatives if they are live
 
 
 NOTHING_PASSED_OVER: Integers = np.zeros(0, np.int32)
@@ -34,13 +34,13 @@ NOTHING_PASSED_OVER: Integers = np.zeros(0, np.int32)
 
 @inlined
 def room_for(drawn: NegativeDraw) -> int:
-    """How many a positive and its negatives are at most."""
+    """Return the most candidates of an event: the positive and its negatives."""
     return 1 + drawn.negatives + len(drawn.passed_over)
 
 
 @inlined
 def _tried(items: Items, time: float, key: np.uint64, first: int, tries: int) -> int:
-    """The position of the first drawn that is neither marked nor unavailable; −1 where none is found in so many tries."""
+    """Return the position of the first drawn item that is neither marked nor unavailable, or −1 after `tries` draws."""
     for attempt in range(tries):
         position = below(key, first + attempt, items.size)
         slot = items.rows.slot[position]
@@ -51,10 +51,10 @@ def _tried(items: Items, time: float, key: np.uint64, first: int, tries: int) ->
 
 @inlined
 def draw(items: Items, drawn: NegativeDraw, positive: int, seen: Integers, out: Integers) -> int:
-    """Positions of the positive and its negatives, and how many they are.
+    """Write the positions of the positive and of its negatives to `out`, and return their number.
 
-    Negatives are live items without the positive, what is excluded, and what was not available then. What was passed over
-    comes after those that are drawn.
+    Negatives are live items other than the positive, those excluded, and those unavailable at the time. Items passed over
+    come after those drawn.
     """
     key = hashed(drawn.key, drawn.position)
     marked, rows = items.marked, items.rows
@@ -62,7 +62,7 @@ def draw(items: Items, drawn: NegativeDraw, positive: int, seen: Integers, out: 
         for n in range(len(seen)):
             marked[seen[n]] = 1
     marked[rows.slot[positive]] = 1
-    for j in range(drawn.negatives):  # all first tries are asked for before any is looked at
+    for j in range(drawn.negatives):  # all first tries are prefetched before any is read
         prefetch(rows.slot, below(key, j * _TRIES, items.size), 1)
     for j in range(drawn.negatives):
         prefetch(marked, rows.slot[below(key, j * _TRIES, items.size)], 1)

@@ -1,8 +1,8 @@
-"""Neighbours: which items are chosen together, and which after which, counted pair by pair as events happen.
+"""Neighbours: which items are chosen together, and which after which, counted by pair as events happen.
 
-Every item has a row of at most `most` partners. A pair is in both rows or in neither, so an item is taken out by walking
-its own row alone; where a row is full, the pair chosen together least often gives way. A row lies in one piece, so that it
-is read forwards; one that grows moves to a piece of twice the size. Rows never hold an item that is not live.
+Every item has a row of at most `most` partners. A pair is in both rows or in neither, so removing an item visits only the
+rows of its own partners. A full row drops the pair chosen together least often. A row is one contiguous piece of memory,
+read forwards; a row that grows moves to a piece of twice the size. Rows never hold an item that is not live.
 """
 
 from collections.abc import Mapping
@@ -18,11 +18,11 @@ from coldstream.support.arrays import Integers, checked_columns, grown
 from coldstream.support.compiled import inlined, kernel
 
 SIZE = 16
-"""Entries of the smallest piece; each of the others has twice those of the one before."""
+"""Entries of the smallest piece of memory; every other size is twice the one below."""
 MOST = 256
-"""Partners of one item, at most."""
+"""Most partners of one item."""
 LOOK = 64
-"""Entries that are compared in one go before it is asked which of them it is."""
+"""Entries compared at once, before the one that is equal is located."""
 
 
 # Counting
@@ -30,7 +30,7 @@ LOOK = 64
 
 @kernel
 def count_neighbours(rows: Neighbours, choices: Integers, slot: int, recent: Integers) -> None:
-    """An item was chosen after others, the latest at the end. Those that are no longer live have −1 choices."""
+    """Count a choice after others, the latest at the end. Items that are no longer live have −1 choices and are skipped."""
     for n in range(len(recent)):
         if choices[recent[n]] >= 0:
             _meet(rows, slot, recent[n])
@@ -43,7 +43,7 @@ def count_neighbours(rows: Neighbours, choices: Integers, slot: int, recent: Int
 
 @inlined
 def _meet(rows: Neighbours, slot: int, partner: int) -> None:
-    """Count a pair in the row of one of its two; a full row lets its rarest pair go, the oldest of equals."""
+    """Count a pair in the row of one of its two items; a full row drops its rarest pair first, the oldest of equals."""
     at = _find(rows, slot, partner)
     if at < 0:
         if rows.length[slot] == rows.most:
@@ -61,18 +61,18 @@ def _meet(rows: Neighbours, slot: int, partner: int) -> None:
 
 @inlined
 def _find(rows: Neighbours, slot: int, partner: int) -> int:
-    """Where a row holds a partner, or −1."""
+    """Return where a row holds a partner, or −1."""
     start = rows.start[slot]
     return _place_of(rows.partner, partner, start, start + rows.length[slot])
 
 
 @inlined
 def _place_of(numbers: Integers, wanted: int, start: int, end: int) -> int:
-    """Where a number first stands from `start` on and before `end`, or −1."""
+    """Return where a number first occurs from `start` on and before `end`, or −1."""
     own = np.int32(wanted)
     for first in range(start, end, LOOK):
         part, found = numbers[first : min(first + LOOK, end)], 0
-        for n in range(len(part)):  # without a way out, so that it is done on vectors
+        for n in range(len(part)):  # without a break, so that the compiler vectorizes it
             found += int(part[n] == own)
         if found:
             for n in range(len(part)):
@@ -83,7 +83,7 @@ def _place_of(numbers: Integers, wanted: int, start: int, end: int) -> int:
 
 @inlined
 def _rarest(rows: Neighbours, slot: int) -> int:
-    """Where a row has the pair that was counted least often, the oldest of equals."""
+    """Return where a row has the pair that was counted least often, the oldest of equals."""
     start = rows.start[slot]
     end = start + rows.length[slot]
     together, least = rows.together[start:end], np.int32(2**31 - 1)
@@ -94,7 +94,7 @@ def _rarest(rows: Neighbours, slot: int) -> int:
 
 @inlined
 def _append(rows: Neighbours, slot: int) -> int:
-    """Room for one more entry at the end of a row."""
+    """Add an entry at the end of a row, and return its place."""
     if rows.length[slot] == rows.room[slot]:
         _widen(rows, slot)
     rows.length[slot] += 1
@@ -117,7 +117,7 @@ def _widen(rows: Neighbours, slot: int) -> None:
 
 @inlined
 def _take(rows: Neighbours, size: int) -> int:
-    """A piece of so many entries."""
+    """Allocate a piece of so many entries, and return where it begins."""
     kind = _kind(size)
     at = int(rows.free[kind])
     if at >= 0:
@@ -130,7 +130,7 @@ def _take(rows: Neighbours, size: int) -> int:
 
 @inlined
 def _give_back(rows: Neighbours, at: int, size: int) -> None:
-    """A piece that nobody needs; its first entry links to the next of its size."""
+    """Put a piece on the free list of its size; its first entry links to the next one."""
     kind = _kind(size)
     rows.partner[at] = rows.free[kind]
     rows.free[kind] = at
@@ -145,13 +145,13 @@ def _kind(size: int) -> int:
 
 
 def _kinds(size: NDArray[Any]) -> NDArray[np.int64]:
-    """`_kind` of many, and outside of kernels: compiled by itself, it would be compiled anew in every process."""
+    """Return `_kind` of many sizes, outside of kernels, where `_kind` would be compiled anew in every process."""
     return np.searchsorted(SIZE << np.arange(27), size)
 
 
 @inlined
 def _drop(rows: Neighbours, slot: int, at: int) -> None:
-    """Take an entry out; the newest of the row takes its place."""
+    """Remove an entry; the newest of the row takes its place."""
     rows.length[slot] -= 1
     newest = rows.start[slot] + rows.length[slot]
     rows.partner[at] = rows.partner[newest]
@@ -161,7 +161,7 @@ def _drop(rows: Neighbours, slot: int, at: int) -> None:
 
 @kernel
 def take_out(rows: Neighbours, slot: int) -> None:
-    """Forget every pair of an item, which is live no longer."""
+    """Remove every pair of an item that is no longer live."""
     start = rows.start[slot]
     for at in range(start, start + rows.length[slot]):
         partner = rows.partner[at]
@@ -176,14 +176,14 @@ def take_out(rows: Neighbours, slot: int) -> None:
 
 
 def neighbours_of(columns: Integers, most: int = MOST) -> Neighbours:
-    """Neighbours of no item yet."""
+    """Return neighbours of no items yet."""
     none = np.zeros(0, np.int32)
     free = np.full(int(_kinds(np.array(most))) + 1, -1, np.int32)
     return Neighbours(none, none, none, none, none, none, np.zeros(1, np.int32), free, columns, most)
 
 
 def with_slots(rows: Neighbours, slots: int) -> Neighbours:
-    """Room for more slots, none of them live yet."""
+    """Return neighbours with room for more slots, none of them live yet."""
     if slots <= len(rows.start):
         return rows
     start, length, room = (grown(own, slots) for own in (rows.start, rows.length, rows.room))
@@ -191,7 +191,7 @@ def with_slots(rows: Neighbours, slots: int) -> Neighbours:
 
 
 def with_room(rows: Neighbours, recent: int) -> Neighbours:
-    """Room to count choices after so many others in all: each may need a wider piece, and the item itself all of them."""
+    """Return neighbours with room to count choices after `recent` others in all: each row may move to a wider piece."""
     widest = SIZE << (len(rows.free) - 1)
     return _with_entries(rows, int(rows.used[0]) + (recent + 2) * widest)
 
@@ -204,10 +204,10 @@ def _with_entries(rows: Neighbours, entries: int) -> Neighbours:
 
 
 def state(rows: Neighbours, slots: int) -> dict[str, NDArray[Any]]:
-    """All rows, one after the other, each from its oldest entry to its newest."""
+    """Return the rows as arrays, one after another, each from its oldest entry to its newest."""
     length = rows.length[:slots].copy()
     before = np.cumsum(length) - length
-    # The entry that comes as number n of all is at its row's start, and as far from it as from the row's first number.
+    # Entry n of the output is as far from its row's start as n is from the number of the row's first entry.
     entry = np.arange(length.sum()) + np.repeat(rows.start[:slots] - before, length)
     return {
         "partners": length,
@@ -218,7 +218,7 @@ def state(rows: Neighbours, slots: int) -> dict[str, NDArray[Any]]:
 
 
 def restored(rows: Neighbours, slots: int, live: Integers, arrays: Mapping[str, NDArray[Any]]) -> Neighbours:
-    """The inverse of `state`, where there is room for so many slots and these are live."""
+    """Return the neighbours that `state` saved, in `rows` with room for so many slots, of which `live` are live."""
     length = checked_columns("partners", arrays["partners"], 0, rows.most + 1)
     partner = checked_columns("partner", arrays["partner"], 0, slots)
     together, follows = (checked_columns(name, arrays[name], 0, 2**31 - 1) for name in ("together", "follows"))
@@ -235,9 +235,9 @@ def restored(rows: Neighbours, slots: int, live: Integers, arrays: Mapping[str, 
 
 @kernel
 def _are_mutual(length: Integers, partner: Integers, key: np.uint64) -> bool:
-    """Whether every pair is there from both sides as often: sums of keyed hashes say so, without sorting all pairs.
+    """Return whether every pair is in both rows equally often, by sums of keyed hashes, without sorting all pairs.
 
-    Others have equal sums once in 2⁶⁴ keys, and nobody knows the key who wrote them.
+    Unequal pairs have equal sums with probability 2⁻⁶⁴, and the key is drawn anew, so no file can be made to fit it.
     """
     there, back, entry, slots = np.uint64(0), np.uint64(0), 0, len(length)
     for slot in range(slots):

@@ -1,4 +1,4 @@
-"""The order of the scan: the live items by position, with all that a scan reads of them side by side."""
+"""The scan order: the live items by position, with everything that a scan reads of them in parallel arrays."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -7,11 +7,11 @@ from coldstream.catalogue.shapes import ScanRows
 from coldstream.support.arrays import Integers, grown
 
 _SOME = 64
-"""Items out of order that nobody notices."""
+"""Items out of order that are tolerated in a catalogue of any size."""
 
 
 class ScanOrder:
-    """Live items in rows without gaps, nearly in the order of their id columns: memory is then read forwards."""
+    """Live items in rows without gaps, nearly in the order of their id columns, so that memory is read forwards."""
 
     def __init__(self, combinations: int, numbers: int, trends: int) -> None:
         integers, floats = np.zeros(0, np.int32), np.zeros(0, np.float32)
@@ -25,13 +25,13 @@ class ScanOrder:
             unchosen=floats,
         )
         self.position = integers
-        """By slot; −1 where an item is not live."""
+        """Position by slot; −1 where an item is not live."""
         self.count = 0
         self.out_of_order = 0
-        """Items that came with an id column below that of an item before them, since the last sort."""
+        """Items appended since the last sort with an id column below that of the item before them, and moved items."""
 
     def append(self, slot: int, id_column: int) -> int:
-        """One more, at the end; its position. What else is known of it has to be written there."""
+        """Append an item and return its position. The caller writes its other rows there."""
         position = self.count
         if position == self._room():
             self.make_room(position + 1)
@@ -43,7 +43,7 @@ class ScanOrder:
         return position
 
     def append_all(self, slots: Integers, id_columns: Integers) -> int:
-        """Several more, of which none makes a sort due (see `stays_settled`); the position of the first."""
+        """Append items of which none makes a sort due (see `stays_settled`), and return the position of the first."""
         first, last = self.count, self.count + len(slots)
         if last > self._room():
             self.make_room(last)
@@ -55,7 +55,7 @@ class ScanOrder:
         return first
 
     def stays_settled(self, id_columns: Integers) -> bool:
-        """Whether items with these columns can be appended one by one without making a sort due in between."""
+        """Return whether items with these columns can be appended one by one without making a sort due in between."""
         disorder = self.out_of_order + np.cumsum(self._descents(id_columns))
         most = _SOME + (self.count + 1 + np.arange(len(id_columns))) // 8
         return bool((disorder <= most).all())
@@ -65,7 +65,7 @@ class ScanOrder:
         return np.diff(id_columns, prepend=np.int32(before)) < 0
 
     def remove(self, slot: int) -> None:
-        """One less; the last one takes its place."""
+        """Remove an item; the last one takes its position."""
         self.count -= 1
         place, last = int(self.position[slot]), self.count
         if place != last:
@@ -76,7 +76,7 @@ class ScanOrder:
         self.position[slot] = -1
 
     def settle(self) -> bool:
-        """Sort by id column, if too many are out of order; whether it did."""
+        """Sort by id column if too many items are out of order, and return whether it did."""
         if self.out_of_order <= _SOME + self.count // 8:
             return False
         order = np.argsort(self.rows.id_column[: self.count], kind="stable")
@@ -87,15 +87,15 @@ class ScanOrder:
         return True
 
     def slots(self) -> Integers:
-        """The live slots, in the order of the scan; to be read only."""
+        """Return the live slots, in scan order. Do not write to them."""
         return self.rows.slot[: self.count]
 
     def make_room(self, rows: int) -> None:
-        """Room for so many live items."""
+        """Reserve room for so many live items."""
         self.rows = ScanRows(*(np.ascontiguousarray(grown(own.T, rows).T) for own in self.rows))
 
     def add_fields(self, combinations: int, numbers: int) -> None:
-        """Go on with more attribute fields, of which no item has anything yet."""
+        """Add attribute fields, of which no item has a value yet."""
         room = self._room()
         more = np.zeros((combinations - len(self.rows.combination), room), np.int32)
         others = np.zeros((numbers - len(self.rows.number), room), np.float32)

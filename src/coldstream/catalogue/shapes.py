@@ -1,10 +1,10 @@
-"""The catalogue as kernels see it.
+"""The arrays of the catalogue, in the form that kernels read.
 
-Shapes: I slots (one per item ever put), L live items, A attribute fields of categories, B of plain numbers, H trends,
-P combinations, F shared features, E entries of rows, k factors. Arrays may have more room than that.
+Shapes: I slots (one per item ever put, unless reused), L live items, A attribute fields of categories, B of plain numbers,
+H trends, P combinations, F shared features, E entries of rows, k factors. Arrays may have more room than that.
 
-An item has a slot for life, also while it is not live: users' histories refer to it. While it is live it has a position in
-the scan as well, and everything that a scan reads lies by position, side by side.
+An item keeps its slot while it is not live, until the slot is freed: users' histories refer to it. While the item is live it
+also has a position in the scan, and everything that a scan reads lies by position, in parallel arrays.
 """
 
 from typing import NamedTuple
@@ -12,19 +12,19 @@ from typing import NamedTuple
 from coldstream.support.arrays import Doubles, Flags, Floats, Integers, Longs
 
 MOST_COUNTED = 2**31 - 2
-"""How often something was chosen, at most; beyond that it is not counted further."""
+"""Largest count of choices; further ones are not counted."""
 
 
 class ScanRows(NamedTuple):
-    """What a scan reads of the live items, by position; the last axis is always the position."""
+    """Rows that a scan reads of the live items; the last axis is always the position."""
 
     slot: Integers  # (L,)
     id_column: Integers  # (L,): −1 where the schema has no item id
-    combination: Integers  # (A, L): which of the combinations of values an item has; 0 is none
-    number: Floats  # (B, L): its numbers, scaled; 0 where it has none
-    level: Floats  # (H, L): of its trends, log(count / ε) when it was last chosen; −∞ where it never was
-    counted_at: Longs  # (L,): when it was last chosen, or when it came
-    unchosen: Floats  # (L,): 1 for an item that nobody has chosen since it came, 0 for others
+    combination: Integers  # (A, L): number of the item's combination of values; 0 is the empty one
+    number: Floats  # (B, L): the item's numbers, scaled; 0 where it has none
+    level: Floats  # (H, L): trend levels, log(count / ε), at the item's last choice; −∞ before the first
+    counted_at: Longs  # (L,): the count of events at the item's last choice, or at its arrival
+    unchosen: Floats  # (L,): 1 for an item not chosen since its arrival, 0 for others
 
 
 class Combinations(NamedTuple):
@@ -32,7 +32,7 @@ class Combinations(NamedTuple):
 
     size: int  # P
     features: int  # F
-    start: Integers  # (P,): where its entries begin
+    start: Integers  # (P,): where the entries of each combination begin
     length: Integers  # (P,)
     feature: Integers  # (entries,): places in `column`
     value: Floats  # (entries,)
@@ -40,56 +40,56 @@ class Combinations(NamedTuple):
 
 
 class Trends(NamedTuple):
-    """What all items' trends have in common."""
+    """The values that all items' trends have in common."""
 
-    rate: Floats  # (H,): what a level loses per event
+    rate: Floats  # (H,): decrease of a level per event
     column: Integers  # (H,)
     prior_decay: float  # the fastest of the rates, at which an unchosen item is no longer new
-    unchosen_total: Doubles  # (1,): the unchosen items there are, each faded since it came
-    newcomers: Doubles  # (2, H): decaying sums of unchosen items that were chosen, and of `unchosen_total` at every event
-    prior: Floats  # (H,): the level of an unchosen item the moment it comes, from those two
+    unchosen_total: Doubles  # (1,): sum over the unchosen items, each decayed since its arrival
+    newcomers: Doubles  # (2, H): decaying sums of choices of unchosen items, and of `unchosen_total` at every event
+    prior: Floats  # (H,): level of an unchosen item at its arrival, from those two
 
 
 class Neighbours(NamedTuple):
-    """Per slot, a row of partners in one piece."""
+    """Rows of partners by slot, each in one contiguous piece of memory."""
 
-    start: Integers  # (I,): where the row begins
-    length: Integers  # (I,): entries in the row
-    room: Integers  # (I,): entries of its piece
+    start: Integers  # (I,): where each row begins
+    length: Integers  # (I,): entries of each row
+    room: Integers  # (I,): entries of each row's piece
     partner: Integers  # (E,): slots
     together: Integers  # (E,): how often one of the pair was chosen within a window after the other
     follows: Integers  # (E,): how often the partner was chosen right after the item
-    used: Integers  # (1,): the entries that were ever part of a piece
-    free: Integers  # (sizes,): by size, the first piece that is free again (−1: none)
-    column: Integers  # (3,): of the features `follows`, `together` and `again`, −1 where the schema has none
-    most: int  # partners of one item
+    used: Integers  # (1,): entries that were ever part of a piece
+    free: Integers  # (sizes,): by size, the first free piece (−1: none)
+    column: Integers  # (3,): columns of the features `follows`, `together` and `again`, −1 where the schema has none
+    most: int  # most partners of one item
 
 
 class Windows(NamedTuple):
-    """Per slot, when an item may be recommended. Slots beyond the arrays are of items that always may."""
+    """Availability windows by slot. Items of slots beyond the arrays are always available."""
 
-    begin: Doubles  # the first moment, in seconds since 1970; −∞ for always
-    end: Doubles  # the first moment after it; ∞ for ever
+    begin: Doubles  # first moment of availability, in seconds since 1970; −∞ if there is no beginning
+    end: Doubles  # first moment after the availability; ∞ if there is no end
     hidden: Flags
 
 
 class UserHistory(NamedTuple):
-    """What a user did so far, in slots."""
+    """The history of a user, in slots."""
 
     recent: Integers  # the last items whose neighbours count, each once, the latest at the end
-    seen: Integers  # all items, some perhaps in several entries …
-    times: Integers  # … and how often each entry counts
+    seen: Integers  # all items, some perhaps in several entries
+    times: Integers  # how often each entry of `seen` counts
 
 
 class Items(NamedTuple):
-    """The catalogue as kernels see it."""
+    """The catalogue in the form that kernels read."""
 
     size: int  # L
     rows: ScanRows
     position: Integers  # (I,): −1 where an item is not live
-    choices: Integers  # (I,): how often an item was chosen since it came, −1 where it is not live
+    choices: Integers  # (I,): how often an item was chosen since its arrival, −1 where it is not live
     registered_at: Longs  # (I,): the order of registration
-    marked: Flags  # (I,): room to mark slots in, all 0 between two uses
+    marked: Flags  # (I,): scratch marks of slots, all 0 between two uses
     combinations: Combinations
     number_column: Integers  # (B,): −1 where no item has had a number yet
     trends: Trends

@@ -1,8 +1,8 @@
-"""Which slot an id has: as long as its item is live, and for a while after it went.
+"""Slots of items: an id keeps its slot as long as its item is live, and for a while after its removal.
 
-What users had is known by slots. An id that is gone keeps its slot at first: should it come back, it is known who had it.
-Once a thousand are gone, and more than are live, the one that went first loses its slot. Whatever users have of a slot that
-was freed since is void, and the next newcomer takes it.
+Users' histories refer to items by slot. The id of a removed item keeps its slot at first: if the item returns, the histories
+still hold. Once more than a thousand are removed, and more than are live, the one removed first loses its slot. Entries of
+histories that refer to a slot freed since are void, and the next new item takes the slot.
 """
 
 import heapq
@@ -15,37 +15,37 @@ from numpy.typing import NDArray
 from coldstream.support.arrays import Integers, Longs, checked_columns, grown, saved_count
 
 FREE = ""
-"""The id of a slot that is free: no item has it."""
+"""The id of a free slot, which no item has."""
 
 
 class Place(NamedTuple):
-    """Where an item is kept. A number may be another item's later on; the arrival is that of no other."""
+    """The place of an item: a slot number, which may be reused by another item, and an arrival number, which is unique."""
 
     number: int
-    """Its slot."""
+    """Number of the slot."""
     arrival: int
-    """Which of all arrivals it was."""
+    """Number of the item's arrival among all arrivals."""
 
 
 def kept(live: int) -> int:
-    """How many ids that are gone keep their slots beside so many that are live."""
+    """Return how many ids of removed items keep their slots beside so many live ones."""
     return max(1000, live)
 
 
 class SlotTable:
-    """Ids by slot, and slots by id."""
+    """A mapping between ids and slots."""
 
     def __init__(self) -> None:
         self.ids: list[str] = []
         self.freed = 0
-        """How often a slot was freed."""
-        self._freed_at: Longs = np.zeros(0, np.int64)  # by slot: the count of `freed` when it was freed last, 0 for never
+        """Number of times that a slot was freed."""
+        self._freed_at: Longs = np.zeros(0, np.int64)  # by slot: `freed` when it was last freed, 0 for never
         self._slots: dict[str, int] = {}
-        self._gone: dict[int, None] = {}  # slots whose ids are not live, in the order in which they went
+        self._gone: dict[int, None] = {}  # slots of removed items, in the order of removal
         self._free: list[int] = []  # a heap: the lowest is taken first, so that slots follow from the log alone
 
     def __len__(self) -> int:
-        """How many slots there are, in use or not."""
+        """Return the number of slots, in use or not."""
         return len(self.ids)
 
     def __contains__(self, item: object) -> bool:
@@ -55,25 +55,25 @@ class SlotTable:
         return self._slots[item]
 
     def get(self, item: str) -> int | None:
-        """The slot of an id, or None."""
+        """Return the slot of an id, or None if it has none."""
         return self._slots.get(item)
 
     def find(self, items: Iterable[str]) -> list[int]:
-        """The slots of those ids that have one."""
+        """Return the slots of those ids that have one."""
         known = self._slots
         return [known[item] for item in items if item in known]
 
     def void(self, slots: Sequence[int] | Integers, as_of: int) -> NDArray[np.bool_] | None:
-        """Which of some slots were freed since so many had been; None if none was."""
+        """Return which of some slots were freed since `freed` was `as_of`, or None if none was."""
         if as_of == self.freed or not len(slots):
             return None
         void: NDArray[np.bool_] = self._freed_at[np.asarray(slots)] > as_of
         return void if void.any() else None
 
-    # What changes
+    # Changes
 
     def come(self, item: str) -> int:
-        """An item that is not live comes; its slot."""
+        """Assign a slot to an arriving item that is not live: its former one if it still has it; return the slot."""
         slot = self._slots.get(item)
         if slot is not None:
             del self._gone[slot]
@@ -89,7 +89,7 @@ class SlotTable:
         return slot
 
     def go(self, slot: int, live: int) -> dict[int, str]:
-        """An item goes, and so many are left; the slots that are freed, and whose they were."""
+        """Mark the slot of an item as removed, where `live` items remain; return the slots this frees, with their ids."""
         self._gone[slot] = None
         freed: dict[int, str] = {}
         while len(self._gone) > kept(live):
@@ -102,11 +102,11 @@ class SlotTable:
         return freed
 
     def gone(self) -> tuple[int, ...]:
-        """The slots of ids that are gone, in the order in which they went."""
+        """Return the slots of removed items, in the order of removal."""
         return tuple(self._gone)
 
     def undo(self, slot: int, slots: int, gone: Sequence[int]) -> None:
-        """Undo the coming of an item, before which there were so many slots and these were gone."""
+        """Undo the last `come`, before which there were `slots` slots and those in `gone` belonged to removed items."""
         if slot in gone:
             self._gone = dict.fromkeys(gone)
             return
@@ -122,7 +122,7 @@ class SlotTable:
         heapq.heappush(self._free, slot)
 
     def copy(self) -> "SlotTable":
-        """The same as it is now."""
+        """Return an independent copy."""
         other = SlotTable()
         other.ids, other.freed, other._freed_at = list(self.ids), self.freed, self._freed_at.copy()
         other._slots, other._gone, other._free = dict(self._slots), dict(self._gone), list(self._free)
@@ -131,11 +131,11 @@ class SlotTable:
     # For snapshots
 
     def state(self) -> dict[str, NDArray[np.int32] | Longs]:
-        """All but the ids, as named arrays."""
+        """Return the state, without the ids, as named arrays."""
         return {"gone": np.array(self.gone(), np.int32), "freed_at": self._freed_at[: len(self.ids)].copy()}
 
     def restore(self, ids: Sequence[str], freed: int, gone: NDArray[np.int32], freed_at: Longs, live: Integers) -> None:
-        """The inverse of `state`, into an empty table, where these slots are live."""
+        """Load what `state` returned into an empty table, of which the slots `live` are live."""
         checked_columns("gone", gone, 0, len(ids))
         free = np.array([item == FREE for item in ids], np.bool_)
         parts = np.zeros(len(ids), np.int64)

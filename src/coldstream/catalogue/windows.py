@@ -1,7 +1,7 @@
-"""When items may be recommended, by slot: what kernels ask of one item, and what requests ask of all of them.
+"""Availability windows by slot, as kernels read them for one item, and as requests read them for all.
 
-Most catalogues limit no item, and then there is nothing here. Which items are left out changes only when a window begins or
-ends, or an item is put: the answer is worked out once in between, for everybody who asks.
+In a catalogue without windows the arrays are empty. The excluded items change only when a window begins or ends, or an item
+is put: the mask is computed once in between, and shared by all requests.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,38 +16,38 @@ from coldstream.support.arrays import Flags, checked_columns, grown
 from coldstream.support.compiled import inlined
 
 MOST_MASKS = 4
-"""Spans of time whose masks are kept: most requests are of now, and some look back or ahead."""
+"""Most time spans with a cached mask: most requests are about the present, some about the past or the future."""
 
 _NONE: Flags = np.zeros(0, np.uint8)
 
 
 @inlined
 def is_available(windows: Windows, slot: int, time: float) -> bool:
-    """Whether an item may be recommended at a time."""
+    """Return whether an item may be recommended at a time."""
     if slot >= len(windows.begin):
         return True
     return bool(windows.begin[slot] <= time and time < windows.end[slot] and not windows.hidden[slot])
 
 
 class _Mask(NamedTuple):
-    """What holds from one moment until another."""
+    """The excluded items from one moment until another."""
 
     begin: float
     end: float
-    excluded: Flags  # (I,), or empty where nothing is
+    excluded: Flags  # (I,), or empty where no item is excluded
 
 
 class WindowTable:
-    """The windows of all items that have one."""
+    """The availability windows of the items that have one."""
 
     def __init__(self) -> None:
         self.limited = 0
-        """How many items are not always available."""
+        """Number of items that are not always available."""
         self.windows = _nobodys()
         self._masks: list[_Mask] = []
 
     def put(self, slot: int, availability: Availability) -> None:
-        """Say when an item is available, whatever was said before."""
+        """Set when an item is available, in place of any earlier setting."""
         before = self.of(slot)
         if availability == before:
             return
@@ -57,12 +57,12 @@ class WindowTable:
         self.windows.end[slot] = np.inf if end is None else end
         self.windows.hidden[slot] = availability.hidden
         self.limited += (availability != ALWAYS) - (before != ALWAYS)
-        if not self.limited:  # as in a catalogue that never limited any, which draws its negatives by fewer tries
+        if not self.limited:  # as in a catalogue without windows, where negative sampling makes fewer tries
             self.windows = _nobodys()
         self._masks.clear()
 
     def of(self, slot: int) -> Availability:
-        """When an item is available."""
+        """Return when an item is available."""
         if slot >= len(self.windows.begin):
             return ALWAYS
         begin, end = float(self.windows.begin[slot]), float(self.windows.end[slot])
@@ -72,9 +72,9 @@ class WindowTable:
         return Availability(None if begin == -np.inf else begin, None if end == np.inf else end, hidden)
 
     def excluded(self, time: float, slots: int) -> Flags:
-        """Per slot of so many, whether its item may not be recommended at a time; empty where all may. To be read only.
+        """Return by slot whether an item may not be recommended at a time, or an empty array if all may. To be read only.
 
-        It is the same array until something changes.
+        The array stays the same object until something changes.
         """
         if not self.limited:
             return _NONE
@@ -83,7 +83,7 @@ class WindowTable:
             self._masks = [self._mask(time, slots), *self._masks[: MOST_MASKS - 1]]
             place = 0
         mask = self._masks[place]
-        if len(mask.excluded) not in (0, slots):  # items came that are always available
+        if len(mask.excluded) not in (0, slots):  # items arrived that are always available
             mask = self._masks[place] = mask._replace(excluded=_resized(mask.excluded, slots))
         return mask.excluded
 
@@ -103,13 +103,13 @@ class WindowTable:
     # For snapshots
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Of all items that have a window, the slot and the window."""
+        """Return slots and windows of all items that have a window."""
         begin, end, hidden = self.windows
         slot = np.flatnonzero((begin > -np.inf) | (end < np.inf) | (hidden > 0)).astype(np.int32)
         return {"slot": slot, "begin": begin[slot], "end": end[slot], "hidden": hidden[slot]}
 
     def restore(self, slots: Iterable[int], arrays: Mapping[str, NDArray[Any]]) -> None:
-        """The inverse of `state`, of a catalogue with these live slots. Older snapshots have no windows."""
+        """Load what `state` returned, for a catalogue with these live slots. Older snapshots have no windows."""
         if "slot" not in arrays or not len(arrays["slot"]):
             return
         live = set(slots)

@@ -1,1 +1,1 @@
-"""Several learners of one stream, each with users of its own: in one process, or as actors on Ray."""
+"""Cluster: several learners of one stream, each with users of its own, in one process or as actors on Ray."""

@@ -1,11 +1,11 @@
-"""What several learners of one stream tell each other: which items came before an event, and what each has learned.
+"""The exchange between learners of one stream: the context of events that others learn, and what each has learned.
 
-Every learner has all items and counts all events in their order, so that trends and neighbours are the same everywhere, in
-every bit. Users belong to one learner each, and so do the columns of their ids. All other rows of Θ are shared: each learner
-goes on from what all of them knew at the last merge, and the next one puts together what they did to it (`merging.py`).
+Every learner has all items and counts all events in their order, so trends and neighbours are equal in all learners, bit by
+bit. Each user belongs to one learner, as do the columns of the users' ids. All other rows of Θ are shared: each learner
+starts from the common state of the last merge, and the next merge combines their changes (`merging.py`).
 
-Rows travel by the names of their features: a column has another number elsewhere. What is new starts equal everywhere,
-because a first vector follows from the seed and the name.
+Rows travel by the names of their features, since a column has other numbers in other learners. New features start equal in
+all learners, because an initial vector is a function of the seed and the name.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,49 +34,49 @@ PENALTIES = ("w0", "G0", "lambda0", "lambda_w", "lambda_V", "penalty_mean_square
 STAMP = "touched_at"
 
 
-@lru_cache(2**16)  # whoever comes again soon is not hashed again
+@lru_cache(2**16)  # saves hashing users again who return soon
 def owner(user: str, learners: int) -> int:
-    """The number of the learner that a user belongs to: the same on every machine, and in every run."""
+    """Return the number of the learner that a user belongs to, which is the same on every machine and in every run."""
     return 0 if learners == 1 else int.from_bytes(blake2b(user.encode(), digest_size=8).digest(), "little") % learners
 
 
 class Changes(NamedTuple):
-    """What one learner has changed since the last merge, as arrays."""
+    """The changes of one learner since the last merge, as arrays."""
 
     learner: int
     column: Integers
     """The columns it touched, by its own numbers."""
     rows: Mapping[str, NDArray[Any]]
-    """What they hold now, by the names of `Rows`."""
+    """Present contents of these columns, by the names of `Rows`."""
     named: Integers
-    """Places in `column` of those that others may not know …"""
+    """Places in `column` of the features whose names other learners may not know."""
     field: Integers
-    """… the numbers of their fields, …"""
+    """Field numbers of the features in `named`."""
     value: Flags
-    """… and their values, as one text …"""
+    """Values of the features in `named`, joined into one text."""
     value_length: Integers
-    """… of these lengths."""
+    """Length of each value in `value`."""
     penalties: Mapping[str, NDArray[Any]]
-    """w0 and λ as they are now."""
+    """Present values of w0 and λ, with their optimizer state."""
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Size in bytes."""
         arrays = (*self.rows.values(), *self.penalties.values(), self.column, self.named, self.field, self.value)
         return int(sum(own.nbytes for own in arrays) + self.value_length.nbytes)
 
 
 class _Peer:
-    """The names of another learner's columns, as far as it has told them, and the columns that they have here."""
+    """Names of another learner's columns, as far as it has told them, and the numbers of the same columns here."""
 
     def __init__(self) -> None:
         self.names: dict[int, tuple[int, str]] = {}
-        self.columns: Integers = np.zeros(0, np.int32)  # −1 where it was not looked for
+        self.columns: Integers = np.zeros(0, np.int32)  # −1 where not looked up yet
         self.release_count = 0
 
 
 class Exchange:
-    """One learner's side of it."""
+    """One learner's side of the exchange."""
 
     def __init__(self, shared: SharedModel, users: UserStates, learner: int, learners: int) -> None:
         if not 0 <= learner < learners:
@@ -86,18 +86,18 @@ class Exchange:
         self.learner, self.learners = learner, learners
         self._shared, self._users = shared, users
         self._peers = [_Peer() for _ in range(learners)]
-        self._told: NDArray[np.bool_] = np.zeros(0, np.bool_)  # by column, whether the others know what it stands for
+        self._told: NDArray[np.bool_] = np.zeros(0, np.bool_)  # by column, whether the other learners know its name
         self._release_count = shared.encoder.vocabulary.release_count
         parameters, columns = shared.machine.parameters, shared.machine.parameters.columns
         self._base = {name: getattr(parameters.rows, name)[:columns].copy() for name in self._exchanged()}
-        self._based = list(shared.encoder.vocabulary.values_of(0, columns))  # whose base it is
+        self._based = list(shared.encoder.vocabulary.values_of(0, columns))  # each column's value then
         self._had_gaps = None in self._based
-        self._known = columns  # of which all have their base
+        self._known = columns  # number of columns with a base
         self._penalties = self._penalties_now()
         self._since = int(parameters.rows.touched_at[:columns].max(initial=-1))
 
     def is_own(self, user: str) -> bool:
-        """Whether a user belongs to this learner."""
+        """Return whether a user belongs to this learner."""
         return owner(user, self.learners) == self.learner
 
     # Before a batch is learned
@@ -105,8 +105,8 @@ class Exchange:
     def preceding(self, events: Sequence[Event], owners: Sequence[int]) -> list[tuple[list[int], bool]]:
         """Return the last items of this learner's users before each of their events, and whether each event counts.
 
-        Both are as `Elsewhere` has them, in the order of the events. `owners` has the learner of each event. It only reads:
-        what a batch does to its users' pasts is known before it is learned.
+        Both are in the form of `Elsewhere`, in the order of the events. `owners` has the learner of each event. The call
+        changes nothing: the effect of a batch on its users' histories is known before the batch is learned.
         """
         shared, users = self._shared, self._users
         window, find = shared.encoder.history.window, shared.catalogue.find
@@ -132,10 +132,10 @@ class Exchange:
                 tried.add(chosen, MOST_TRIED)
         return found
 
-    # What was learned
+    # Changes since the last merge
 
     def changes(self) -> Changes:
-        """What was changed since the last merge, but for what belongs to users of this learner alone."""
+        """Return the changes since the last merge, except the rows of this learner's own users."""
         stamped = self._stamped(own=False)
         self._base_new(stamped)
         column, rows = stamped[self._differs(stamped)], self._shared.machine.parameters.rows
@@ -146,13 +146,13 @@ class Exchange:
         return Changes(self.learner, column, kept, *_named(new), self._penalties_now())
 
     def own_changes(self) -> Changes:
-        """What was changed since the last merge of what belongs to users of this learner alone: the rows of their ids."""
+        """Return the changes since the last merge in the rows of the ids of this learner's own users."""
         column, rows = self._stamped(own=True), self._shared.machine.parameters.rows
         kept = {name: getattr(rows, name)[column] for name in (*self._exchanged(), STAMP)}
         return Changes(self.learner, column, kept, *_named(list(enumerate(self._names(column)))), {})
 
     def merge(self, changes: Sequence[Changes], clock: Clock) -> int:
-        """Put together what all learners changed since the last merge; how many rows that were."""
+        """Merge the changes of all learners since the last merge, and return the number of rows concerned."""
         changes = sorted(changes, key=lambda one: one.learner)
         if [one.learner for one in changes] != list(range(self.learners)):
             numbers = [one.learner for one in changes]
@@ -191,7 +191,7 @@ class Exchange:
         return len(union)
 
     def merged(self, changes: Sequence[Changes]) -> Changes:
-        """What a merge of these has led to, for whoever did not take part in it, with all names."""
+        """Return the result of merging these changes, with all names, for a process that took no part in the merge."""
         parameters = self._shared.machine.parameters
         own = [
             one.column if one.learner == self.learner else self._peers[one.learner].columns[one.column] for one in changes
@@ -199,14 +199,14 @@ class Exchange:
         union: Integers = np.unique(np.concatenate(own)).astype(np.int32)
         kept = {name: getattr(parameters.rows, name)[union] for name in (*self._exchanged(), STAMP)}
         penalties = self._penalties_now()
-        if self.learners == 1:  # columns are the same everywhere, and so is the last update
+        if self.learners == 1:  # columns and the last update are the same everywhere
             touches = int(parameters.optimizer.touches[0])
             penalties |= {name: getattr(parameters.optimizer, name)[:touches].copy() for name in ("touched", "sw", "sV")}
             penalties["s0"] = parameters.optimizer.s0.copy()
         return Changes(self.learner, union, kept, *_named(list(enumerate(self._names(union)))), penalties)
 
     def follow_releases(self) -> None:
-        """After columns were given back, before they are used again: the same name may come back, and begins anew."""
+        """Note columns that were released, before they are reused: a name that returns starts anew."""
         vocabulary = self._shared.encoder.vocabulary
         if self._release_count != vocabulary.release_count:
             self._release_count, self._had_gaps = vocabulary.release_count, True
@@ -217,11 +217,11 @@ class Exchange:
     # Columns and names
 
     def _exchanged(self) -> list[str]:
-        """The arrays of rows that this configuration has, but for the fields, which names tell, and the stamps."""
+        """Return the names of the row arrays in use, without fields, which names tell, and without stamps."""
         return _exchanged(self._shared)
 
     def _stamped(self, own: bool) -> Integers:
-        """The columns that were written to since the last merge: of users' ids, or all others."""
+        """Return the columns written to since the last merge: those of users' ids if `own`, otherwise all others."""
         parameters, field = self._shared.machine.parameters, self._shared.encoder.id_field("user")
         rows = parameters.rows
         found = np.flatnonzero(rows.touched_at[: parameters.columns] > self._since).astype(np.int32)
@@ -232,27 +232,27 @@ class Exchange:
         vocabulary, fields = self._shared.encoder.vocabulary, self._shared.machine.parameters.rows.field[columns].tolist()
         return [(field, str(vocabulary.value(one))) for field, one in zip(fields, columns.tolist(), strict=True)]
 
-    # What was known at the last merge
+    # The base: the state at the last merge
 
     def _differs(self, columns: Integers) -> NDArray[np.bool_]:
-        """Which columns are not as they were at the last merge: some were only started."""
+        """Return which columns differ from the last merge; those that were only started do not."""
         rows = self._shared.machine.parameters.rows
         found: NDArray[np.bool_] = rows.w[columns] != self._base["w"][columns]
-        for name in self._exchanged():  # of most rows w has changed, and the others need not be looked at
+        for name in self._exchanged():  # in most rows w has changed, so few are left to compare
             rest = np.flatnonzero(~found)
             other = getattr(rows, name)[columns[rest]] != self._base[name][columns[rest]]
             found[rest] = other if other.ndim == 1 else other.any(axis=1)
         return found
 
     def _base_new(self, columns: Integers) -> None:
-        """Of columns that stand for something else since the last merge, what they began with counts as known then."""
+        """Set the base of columns that stand for another feature since the last merge to their initial values."""
         machine, vocabulary = self._shared.machine, self._shared.encoder.vocabulary
         parameters, based = machine.parameters, self._based
         self._base = {name: grown(base, parameters.columns) for name, base in self._base.items()}
         self._told = grown(self._told, parameters.columns)
         based += [None] * (parameters.columns - len(based))
         new: dict[int, list[int]] = {}
-        # Where no column was ever given back, none of those that were known stands for anything else.
+        # As long as no column was ever released, none of the known ones stands for anything else.
         asked = columns.tolist() if self._had_gaps else range(self._known, parameters.columns)
         self._known = parameters.columns
         for column in asked:
@@ -278,7 +278,7 @@ class Exchange:
         return {name: getattr(own, name).copy() for name in PENALTIES}
 
     def _penalties_before(self) -> dict[str, NDArray[Any]]:
-        """At the last merge; those of fields that came since begin alike everywhere."""
+        """Return the penalties of the last merge; those of fields added since then have their initial values."""
         h, own = self._shared.hyperparameters, self._shared.machine.parameters.optimizer
         first = {"lambda_w": h.linear_penalty, "lambda_V": h.factor_penalty, "penalty_mean_square": 0.0}
         before = dict(self._penalties)
@@ -291,7 +291,7 @@ class Exchange:
 
 
 def adopt(shared: SharedModel, changes: Sequence[Changes], clock: Clock) -> None:
-    """Take over rows as others have them, and λ where they are given, where nothing is learned."""
+    """Copy the rows, and λ where given, of other learners into a model that does not learn itself."""
     parameters = shared.machine.parameters
     for one in changes:
         columns = _columns_of(shared, one, _Peer(), clock)
@@ -313,7 +313,7 @@ def _adopt_penalties(shared: SharedModel, penalties: Mapping[str, NDArray[Any]])
 
 
 def forget_last_update(shared: SharedModel) -> None:
-    """Of several learners each has another last update, which the paper's λ is adapted by: a merge lets none stand."""
+    """Forget the last update, by which the paper's λ is adapted: it differs between learners, so a merge keeps none."""
     own = shared.machine.parameters.optimizer
     own.touches[0], own.s0[0] = 0, 0.0
 
@@ -323,9 +323,9 @@ def _exchanged(shared: SharedModel) -> list[str]:
 
 
 def _columns_of(shared: SharedModel, changes: Changes, peer: _Peer, clock: Clock) -> Integers:
-    """The columns that another learner's have here; what is not known here is admitted."""
+    """Return the numbers here of another learner's columns; admit the features that are unknown here."""
     vocabulary = shared.encoder.vocabulary
-    if peer.release_count != vocabulary.release_count:  # a column here may stand for something else by now
+    if peer.release_count != vocabulary.release_count:  # a column here may stand for another feature now
         peer.columns[:] = -1
     peer.columns = grown(peer.columns, int(changes.column.max(initial=-1)) + 1, -1)
     told = changes.column[changes.named]
@@ -341,6 +341,6 @@ def _columns_of(shared: SharedModel, changes: Changes, peer: _Peer, clock: Clock
 
 
 def _named(new: Sequence[tuple[int, tuple[int, str]]]) -> tuple[Integers, Integers, Flags, Integers]:
-    """Places, fields and values as arrays."""
+    """Return places, fields and values as arrays."""
     places, fields = np.array([place for place, _ in new], np.int32), np.array([field for _, (field, _) in new], np.int32)
     return places, fields, *joined_texts([value for _, (_, value) in new])

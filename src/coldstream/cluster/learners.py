@@ -1,4 +1,4 @@
-"""Several learners in one process: what learners elsewhere lead to, in every bit, without them."""
+"""Several learners in one process, with the same results, bit by bit, as learners in processes of their own."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -10,7 +10,7 @@ from coldstream.snapshots.increments import State
 
 
 class Learners(Protocol):
-    """Several learners, wherever they are. What is asked of them is done in order, perhaps after the call has returned."""
+    """The protocol of several learners, wherever they run. Calls take effect in order, perhaps after they have returned."""
 
     count: int
 
@@ -18,26 +18,26 @@ class Learners(Protocol):
         """Begin a batch."""
 
     def learn(self, upto: int) -> None:
-        """Learn the batch as far as a line."""
+        """Learn the lines of the batch before line `upto`."""
 
     def test(self, upto: int, top: int) -> Callable[[], Sequence[Tested]]:
-        """The same, ranked before; the results, once they are asked for."""
+        """Learn the lines before `upto`, ranking each event's item first; return a function that waits for the results."""
 
     def merge(self) -> None:
-        """Let all of them know what each has learned."""
+        """Merge the changes of all learners into each of them."""
 
     def merge_for_front(self) -> Callable[[], Sequence[Changes]]:
-        """The same; what has changed by it, for whoever does not learn, once it is asked for."""
+        """Merge, and return a function that waits for the changes, for a process that does not learn itself."""
 
     def states(self) -> Sequence[State]:
-        """What each knows."""
+        """Return the state of each learner."""
 
     def close(self) -> None:
-        """Let them go."""
+        """End the learners."""
 
 
 class LocalLearners:
-    """So many partitions, one after the other."""
+    """Learners in this process: partitions that work one after another."""
 
     def __init__(self, state: State, count: int) -> None:
         self.count = count
@@ -74,4 +74,4 @@ class LocalLearners:
         return [one.recommender.state() for one in self.partitions]
 
     def close(self) -> None:
-        """There is nothing to let go."""
+        """Do nothing: there is no process to end."""

@@ -1,4 +1,4 @@
-"""Learning by one of several learners: it learns the events of its own users, and counts those of the others'."""
+"""Learning as one of several learners, which learns from events of its own users, and only counts all others."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -17,7 +17,7 @@ class Elsewhere(NamedTuple):
 
     event: Event
     recent: Sequence[int]
-    """The slots of the user's last items, the latest at the end; −1 − n is that of the item of event n of the batch."""
+    """Slots of the user's last items, the latest at the end; −1 − n stands for the item of event n of the batch."""
     counted: bool
     """Whether the event counts in trends, neighbours and choices."""
 
@@ -25,7 +25,7 @@ class Elsewhere(NamedTuple):
 def replay_own(engine: Engine, lines: Sequence[tuple[int, Event | Elsewhere]], slots: list[int]) -> None:
     """Learn from a part of a batch of a log, and only count the events of users who belong to other learners.
 
-    `slots` has the slots of the items of the batch's events before, and gets those of these.
+    `slots` holds the slots of the items of the batch's earlier events; those of this part are appended.
     """
     with collection_paused():
         engine.clock = learn_own(engine.shared, engine.users, lines, slots, engine.clock)
@@ -38,9 +38,9 @@ def learn_own(
     slots: list[int],
     clock: Clock,
 ) -> Clock:
-    """Learn events with their positions, and count those that others learn; the clock after them.
+    """Learn events with their positions, and count those that others learn; return the clock after them.
 
-    `slots` has those of the items of earlier events of the batch, and gets those of these.
+    `slots` holds the slots of the items of the batch's earlier events; those of this part are appended.
     """
     pending = _PartPending(shared, users, clock, observe=True)
     for position, line in lines:
@@ -60,7 +60,7 @@ class _PartPending(Pending):
     """Pending events, some of which are only counted."""
 
     def count(self, event: Event, position: int, recent: Sequence[int], counted: bool) -> int:
-        """Count an event of a user who is not known here, after these items; return the slot of its item."""
+        """Count an event of a user unknown here, chosen after `recent` items; return the slot of its item."""
         shared = self._shared
         comes, clock = self._begin(event, position)
         new = comes or event.context

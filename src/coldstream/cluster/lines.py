@@ -1,4 +1,4 @@
-"""Lines of a log on their way to learners: as they are in the log, in one array."""
+"""Lines of a log on their way to learners, encoded as in the log, in one array."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -12,30 +12,30 @@ from coldstream.support.arrays import Flags, Longs
 _encoder = msgspec.json.Encoder()
 
 LONGEST_BATCH = 4096
-"""Lines that travel together: enough to share the price of a call, few enough to be decoded while others learn."""
+"""Most lines of one batch: enough to share the cost of a call, few enough to be decoded while others learn."""
 
 
 class Lines(NamedTuple):
-    """A batch of lines, in order."""
+    """A batch of log lines, in order."""
 
     position: Longs
     body: Flags
-    """Their texts, one behind the other, with line ends between them: all are read in one call."""
+    """Texts of all lines, separated by line ends, so that one call decodes them all."""
 
     @classmethod
     def of(cls, lines: Iterable[tuple[int, Record]]) -> "Lines":
-        """Records with their positions."""
+        """Encode records with their positions."""
         given = list(lines)
         body = np.frombuffer(_encoder.encode_lines([record for _, record in given]), np.uint8)
         return cls(np.array([position for position, _ in given], np.int64), body)
 
     def records(self) -> list[tuple[int, Record]]:
-        """The inverse of `of`."""
+        """Decode the records with their positions."""
         return list(zip(self.position.tolist(), team_decoder().decode_lines(self.body.data), strict=True))
 
 
 def batches(lines: Sequence[tuple[int, Record]]) -> Iterator[Sequence[tuple[int, Record]]]:
-    """Lines in batches. What is no event and no put is alone: a batch is looked through before it is learned."""
+    """Split lines into batches. A record that is no event or put is a batch alone: a batch is scanned before learning."""
     first = 0
     for at, (_, record) in enumerate(lines):
         alone = not record.applied_together

@@ -1,14 +1,14 @@
-"""The merge rule: what several learners did to the same numbers since they last agreed, put together.
+"""The merge rule: how changes of the same numbers by several learners since their last merge are combined.
 
     w, V and w0      θ = θ_before + Σ (θ_l − θ_before) / √n     over those n learners that touched it
-    AdaGrad's sums   G = G_before + Σ (G_l − G_before)          they are sums; where one began anew, what was before is gone
+    AdaGrad's sums   G = G_before + Σ (G_l − G_before)          they are sums; a sum that was restarted drops what was before
     sensitivities    S = S_before + Σ (S_l − S_before) / n      they are a state of the parameter, not a sum
     λ per field      log λ as θ; its steps are factors
     the paper's λ    λ = max(0, λ_before + Σ (λ_l − λ_before) / √n)
     scales of λ      as sensitivities
-    surprise         counts and means as sums of their changes; who begins anew, all do
+    surprise         counts and means as sums of their changes; if one learner restarts them, all do
 
-What one learner alone has touched is taken as it is, so that one learner is the same as no merge, in every bit.
+A number that a single learner has touched is taken as it is, so merging a single learner changes no bit.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,8 +26,11 @@ from coldstream.support.compiled import unchecked_entry
 _merge_rows = unchecked_entry(_merge_rows_kernel)
 
 POWER = 0.5
-"""Deltas are divided by n to this power. With 0, steps that many learners took in one direction go too far; with 1, the more
-learners there are, the less each event counts."""
+"""Power of n by which sums of changes are divided.
+
+With 0, steps that many learners took in one direction go too far; with 1, the weight of each event falls with the number of
+learners.
+"""
 
 _DIVIDED: Mapping[str, float] = {
     "w": POWER,
@@ -43,7 +46,7 @@ _DIVIDED: Mapping[str, float] = {
     "SV": 1.0,
     "penalty_mean_square": 1.0,
 }
-"""By name, the power of n that the sum of the deltas is divided by."""
+"""Power of n, by parameter, by which the sum of the changes is divided."""
 
 _SQUARES = ("Gw", "GV")
 _LAMBDAS = ("lambda_w", "lambda_V")
@@ -51,9 +54,9 @@ _NEVER_NEGATIVE = ("Gw", "GV", "G0", "lambda0", "lambda_w", "lambda_V", "penalty
 
 
 def merge_rows(name: str, rows: Floats, base: Floats, column: Integers, source: Integers, given: Sequence[Floats]) -> None:
-    """Put together rows of one kind, as they are and as they were at the last merge, both in place.
+    """Merge rows of one kind in place: both the present ones, and the base, which are those of the last merge.
 
-    `source` says of every column which of all rows `given`, learner behind learner, is each learner's; −1 for none.
+    `source` has, for each column and learner, the place of the learner's row in the concatenation of `given`; −1 for none.
     """
     share = np.arange(source.shape[1] + 1, dtype=np.float32)
     share = np.maximum(share, np.float32(1.0)) ** np.float32(_DIVIDED[name])
@@ -62,12 +65,12 @@ def merge_rows(name: str, rows: Floats, base: Floats, column: Integers, source: 
 
 
 def _wide(rows: Floats) -> Floats:
-    """A row for every column, also where each has one number."""
+    """Return rows with two dimensions, also where each row is a single number."""
     return rows.reshape(-1, 1) if rows.ndim == 1 else rows
 
 
 def merged_surprise(before: Doubles, given: Sequence[Doubles]) -> Doubles:
-    """How surprising choices are, to several learners who each know their own."""
+    """Merge the statistics of surprise that learners gathered, each from its own events."""
     moved = [one for one in given if (one != before).any()]
     if len(moved) < 2:
         return moved[0] if moved else before
@@ -79,7 +82,7 @@ def merged_surprise(before: Doubles, given: Sequence[Doubles]) -> Doubles:
 
 
 def merged_penalties(name: str, before: NDArray[Any], given: Sequence[NDArray[Any]], regularization: int) -> NDArray[Any]:
-    """w0, AdaGrad's sum of it, or λ, of all fields: as it was, and what each learner has; who has another touched it."""
+    """Merge w0, its AdaGrad sum or λ of all fields; learners whose value differs from `before` touched it."""
     count = sum(((one != before).astype(np.int32) for one in given), np.zeros(before.shape, np.int32))
     factors = name in _LAMBDAS and regularization == PER_FIELD  # these are never 0
     start: Doubles = np.log(before) if factors else before.astype(np.float64)

@@ -1,4 +1,4 @@
-"""One of several learners of a log: it does what every line says, and learns from the events of its own users alone."""
+"""A partition: one of several learners of a log, which applies every line and learns from its own users' events only."""
 
 from collections.abc import Iterator, Sequence
 from time import perf_counter_ns
@@ -21,7 +21,7 @@ from coldstream.support.memory_tuning import collection_paused
 
 
 class Preceding(NamedTuple):
-    """What came before the events of one learner's users in a batch, one behind the other."""
+    """The recent items before the events of one learner's users in a batch, one event after another."""
 
     slot: Integers
     length: Integers
@@ -36,7 +36,7 @@ class Preceding(NamedTuple):
         return cls(np.array(slots, np.int32), np.array(lengths, np.int32), np.array(counted, np.uint8))
 
     def lists(self) -> Iterator[tuple[list[int], bool]]:
-        """The inverse of `of`."""
+        """Unpack the lists of slots, each with whether its event counts."""
         slots, end = self.slot.tolist(), 0
         for length, counted in zip(self.length.tolist(), self.counted.tolist(), strict=True):
             end += length
@@ -44,22 +44,22 @@ class Preceding(NamedTuple):
 
 
 class Tested(NamedTuple):
-    """How the events of one learner's users were ranked before they were learned."""
+    """Ranks of the events of one learner's users, taken before each was learned."""
 
     number: Longs
-    """Which of all events of the batch."""
+    """Number of each event in the batch."""
     rank: Doubles
     candidates: Longs
     recommend_ns: Longs
     update_ns: Longs
     recommended: Integers
-    """The slots of all that was recommended, each once."""
+    """Slots of all recommended items, each once."""
 
 
 class Partition:
     """A recommender with all items and with the users of one learner.
 
-    Batches are numbered: one that was taken is not taken again, and none is left out.
+    Batches are numbered: each must be taken once, in order.
     """
 
     def __init__(self, state: State, learner: int, learners: int) -> None:
@@ -68,9 +68,9 @@ class Partition:
         self._engine.follow_learners(learners)
         self.exchange = Exchange(self._engine.shared, self._engine.users, learner, learners)
         self.number = 0
-        """Of the last batch that was taken."""
+        """Number of the last batch taken."""
         self.learned = 0
-        """How many events of its own users it has learned."""
+        """Number of events of its own users learned so far."""
         self._lines: list[tuple[int, Record]] = []
         self._done = 0
         self._events: Iterator[tuple[Event, int]] = iter(())
@@ -80,7 +80,7 @@ class Partition:
     # A batch
 
     def take(self, number: int, lines: Lines) -> Preceding:
-        """Take a batch, to be learned in steps; what others have to know of it before."""
+        """Take a batch to learn in steps; return what other learners must know of it. Raise `Interrupted` out of order."""
         if number != self.number + 1:
             raise Interrupted(f"batch {number} does not follow batch {self.number}; begin again from a snapshot")
         if self._done < len(self._lines):
@@ -93,7 +93,7 @@ class Partition:
             return Preceding.of(self.exchange.preceding(events, owners) if self.exchange.learners > 1 else [])
 
     def learn(self, upto: int, preceding: Sequence[Preceding]) -> None:
-        """Do what the lines of the batch say, as far as one."""
+        """Apply the lines of the batch before line `upto`."""
         self._meet(preceding)
         events = list[tuple[int, Event | Elsewhere]]()
         for position, record in self._lines[self._done : upto]:
@@ -107,7 +107,7 @@ class Partition:
         self._done = upto
 
     def test(self, upto: int, preceding: Sequence[Preceding], top: int) -> Tested:
-        """The same, where the item of each event of its own users is ranked before it is learned."""
+        """Apply the lines before `upto`, ranking the item of each event of its own users before learning from it."""
         self._meet(preceding)
         recommender, before, found = self.recommender, list[tuple[int, Event | Elsewhere]](), list[tuple[int, ...]]()
         ranks, recommended = list[float](), set[int]()
@@ -142,7 +142,7 @@ class Partition:
             self._others = [one.lists() for one in preceding]
 
     def _own_or_elsewhere(self) -> Event | Elsewhere:
-        """The next event of the batch."""
+        """Return the next event of the batch."""
         event, whose = next(self._events)
         if self.exchange.learners == 1:
             return event
@@ -157,7 +157,7 @@ class Partition:
             events.clear()
 
     def _learn_one(self, position: int, event: Event) -> None:
-        """As a single process learns one event."""
+        """Learn from one event as a single process does."""
         self.learned += 1
         try:
             self.recommender.learn(event, position=position)
@@ -174,16 +174,16 @@ class Partition:
             case _:
                 record.change(self.recommender)
 
-    # What was learned
+    # Changes since the last merge
 
     def changes(self) -> Changes:
-        """What it has changed since the last merge."""
+        """Return the changes since the last merge, except the rows of its own users' ids."""
         return self.exchange.changes()
 
     def own_changes(self) -> Changes:
-        """The same of the rows of its users' ids."""
+        """Return the changes since the last merge in the rows of its own users' ids."""
         return self.exchange.own_changes()
 
     def merge(self, changes: Sequence[Changes]) -> int:
-        """Take up what all have changed; how many rows that were."""
+        """Merge the changes of all learners, and return the number of rows concerned."""
         return self.exchange.merge(changes, self._engine.clock)

@@ -1,4 +1,4 @@
-"""The part of a state that belongs to one of several learners: all items, and the users and columns that are its own."""
+"""Partitioning: the part of a state for one of several learners, with all items and its own users and columns."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ _LAST_UPDATE = ("touched", "sw", "sV")
 
 
 def part_of(state: State, learner: int, learners: int) -> State:
-    """What one of several learners begins with. It has no gaps but those that items left: new items fill them everywhere."""
+    """Return one learner's initial state. Its only gaps are those of items, which new items fill in all learners alike."""
     if learners == 1:
         return state
     document, arrays = state
@@ -35,7 +35,7 @@ def part_of(state: State, learner: int, learners: int) -> State:
         if len(arrays[name]) == len(keeps):
             found[name] = arrays[name][keeps]
     document = {**document, "bounds": own_bounds(Bounds.from_document(document.get("bounds", {}))).document()}
-    for name in _LAST_UPDATE:  # what it was is forgotten at every merge
+    for name in _LAST_UPDATE:  # every merge forgets the last update
         found[f"model.{name}"] = arrays[f"model.{name}"][:0]
     found["model.touches"] = np.zeros(1, np.int32)
     for name in ("catalogue.id_column", "catalogue.combination_column", "catalogue.number_column"):
@@ -45,7 +45,7 @@ def part_of(state: State, learner: int, learners: int) -> State:
 
 
 def own_bounds(bounds: Bounds) -> Bounds:
-    """The bounds of one of several learners: what has to go it is told, because it does not know all that there is."""
+    """Return the bounds of one learner: it is told what to evict, as it does not know the whole state."""
     return bounds.with_(memory=None, users=None, items=None, expire_users=None)
 
 

@@ -17,12 +17,12 @@ from coldstream.runtime.limits import WriterLimits
 from coldstream.snapshots.increments import State
 
 MERGE_EVERY = WriterLimits().merge_events
-"""Events after which learners merge, where nothing else is said."""
+"""Default number of events between merges."""
 
 
 @dataclass(frozen=True)
 class RunWithLearners:
-    """Runs a trial of a method that learns with several learners, and others as ever."""
+    """A runner of trials that uses several learners for methods that learn, and runs other methods as usual."""
 
     learners: int
     merge_every: int = MERGE_EVERY
@@ -37,12 +37,12 @@ class RunWithLearners:
         return run_trial(method, stream_of(job, workload), job.top, self.begin, self.merge_every, advance)
 
     def begin(self, state: State) -> Learners:
-        """Learners that know a state: here, one after the other."""
+        """Start learners from a state; here, in this process."""
         return LocalLearners(state, self.learners)
 
 
 def _refuse_bounds(recommender: Recommender) -> None:
-    """Refuse what makes things go: nobody is there who knows all of them, and could tell learners."""
+    """Raise `InvalidInput` for bounds that evict: in a trial no process knows the whole state to tell the learners."""
     bounds, fields = recommender.bounds, [(side, one) for side in SIDES for one in getattr(recommender.schema, side)]
     given = {name: getattr(bounds, name) for name in ("memory", "items", "users", "expire_users")}
     given |= {

@@ -1,4 +1,4 @@
-"""A team of learners: lines travel to them in batches, and the recommender that answers takes over merges."""
+"""A team of learners: sends them lines in batches, and adopts their merges in the recommender that answers requests."""
 
 from collections.abc import Callable, Sequence
 
@@ -11,11 +11,11 @@ from coldstream.runtime.team import Hire
 from coldstream.snapshots.increments import State
 
 SENT_TOGETHER = 256
-"""Lines that wait to be sent: nobody reads from learners, so that they may be a little behind."""
+"""Lines collected before they are sent: no request reads from learners, so they may lag a little."""
 
 
 class LearnerTeam:
-    """Learners of one recommender, and the lines that are on their way to them."""
+    """The learners of one recommender, and the lines on their way to them."""
 
     def __init__(self, front: Recommender, learners: Learners) -> None:
         self._front, self._learners = front, learners
@@ -43,9 +43,9 @@ class LearnerTeam:
 
 
 def team_of(begin: Callable[[State, int], Learners]) -> Hire:
-    """A `Hire` of learners that `begin` makes of a state."""
+    """Return a `Hire` of learners that `begin` makes from a state."""
     return lambda front, count: LearnerTeam(front, begin(front.state(), count))
 
 
 HIRE_HERE = team_of(LocalLearners)
-"""Learners in this process, one after the other."""
+"""A `Hire` of learners in this process, which work one after another."""

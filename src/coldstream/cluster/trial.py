@@ -1,4 +1,4 @@
-"""Test, then learn, with several learners: the same protocol and the same global ranks, in batches."""
+"""Trials with several learners: test, then learn, with the usual protocol and global ranks, in batches."""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -17,18 +17,18 @@ from coldstream.runtime.records import Interaction, ItemPut, Record, UserPut
 from coldstream.snapshots.increments import State
 
 AHEAD = 3
-"""Steps that may be under way before the results of the first are waited for."""
+"""Most steps in progress before the results of the first are awaited."""
 
 STEPS = 4
-"""Merges of a batch."""
+"""Merges per batch."""
 
 
 class _Batch(NamedTuple):
-    """Some events of a stream and the arrivals before them, and after which lines to merge."""
+    """Events of a stream with the arrivals before them, and the lines after which to merge."""
 
     lines: Lines
     steps: Sequence[tuple[int, int]]
-    """As far as which line, and how many events."""
+    """The line that each step ends before, and its number of events."""
 
 
 def run_trial(
@@ -39,7 +39,7 @@ def run_trial(
     merge_every: int,
     advance: Callable[[int], None],
 ) -> Trial:
-    """Train in one process, and go on with several learners, which merge after every so many events."""
+    """Train in one process, then continue with several learners, which merge after every `merge_every` events."""
     check_trial(stream, top)
     arrivals, (learned, first) = _Lines(model, stream), split(len(stream.events))
     train_ns = train(model, stream.events, arrivals)
@@ -63,17 +63,17 @@ def run_trial(
 
 
 class _Lines(Arrivals):
-    """Events as lines of a log, each behind those that say who and what comes with it."""
+    """Events as lines of a log, each after the puts of its new user and item."""
 
     def __init__(self, model: Model, stream: Stream) -> None:
         super().__init__(model, stream)
         self.new: list[tuple[bool, bool]] = []
-        """Of every event, whether its user and its item came with it."""
+        """For every event, whether its user and its item were new."""
         self._model = model
         self._position = 0
 
     def batches(self, events: Sequence[Event], merge_every: int) -> Iterator[_Batch]:
-        """Events in batches; the last step of all may be shorter than the others."""
+        """Split events into batches; the very last step may be shorter than the others."""
         self._position = self._position or self._model.recommender.position
         for begin in range(0, len(events), STEPS * merge_every):
             lines, steps = list[tuple[int, Record]](), list[tuple[int, int]]()
@@ -99,7 +99,7 @@ class _Lines(Arrivals):
 
 
 def _tested(learners: Learners, batches: Iterator[_Batch], top: int) -> Iterator[tuple[int, Sequence[Tested]]]:
-    """The results of every step, and the number of the first event of its batch."""
+    """Yield the results of every step, with the number of the first event of its batch."""
     waiting: deque[tuple[int, Callable[[], Sequence[Tested]]]] = deque()
     first = 0
     for batch in batches:

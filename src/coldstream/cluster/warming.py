@@ -1,4 +1,4 @@
-"""Compiling the kernels of several learners before anybody waits for them."""
+"""Warming: compiles the kernels that several learners need before a request waits for them."""
 
 from coldstream.cluster.learners import LocalLearners
 from coldstream.cluster.team import LearnerTeam
@@ -9,7 +9,7 @@ from coldstream.runtime.warming import example_recommender
 
 
 def warm_merging(schema: Schema, hyperparameters: Hyperparameters) -> None:
-    """Compile what several learners of one log call besides, and the process in front of them."""
+    """Compile the kernels that several learners of one log, and the process in front of them, need in addition."""
     front = example_recommender(schema, hyperparameters)
     team = LearnerTeam(front, LocalLearners(front.state(), 2))
     events = [Interaction(f"user {number}", f"item {number % 3}", 0.0) for number in range(8)]

@@ -1,6 +1,6 @@
 """The engine: one transaction over the model, the catalogue and the users, and the clock that all of them follow.
 
-`Recommender` is its public face. The runtime and learners in other processes call what is here and in no guide.
+`Recommender` is its public face. The runtime, and learners in other processes, also call methods that no guide documents.
 """
 
 import math
@@ -135,7 +135,7 @@ class Engine:
         return DescribedItem(item, frozen_values(attributes), described, availability)
 
     def check_user(self, user: str, attributes: Mapping[str, Any] | None = None) -> None:
-        """Raise what `Recommender.put_user` would raise."""
+        """Raise the exceptions that `Recommender.put_user` would raise."""
         self.described_user(user, attributes)
 
     def check_item(
@@ -147,7 +147,7 @@ class Engine:
         available_until: float | datetime | None = None,
         hidden: bool = False,
     ) -> None:
-        """Raise what `Recommender.put_item` would raise."""
+        """Raise the exceptions that `Recommender.put_item` would raise."""
         self.described_item(item, attributes, Availability.of(item, available_from, available_until, hidden), {})
 
     def check_event(
@@ -184,7 +184,7 @@ class Engine:
             raise error
 
     def check_learners(self, learners: int) -> None:
-        """Raise `InvalidInput` for fields that so many learners could not agree on."""
+        """Raise `InvalidInput` for fields on which so many learners could not agree."""
         if learners > 1:
             self.shared.check_learners()
 
@@ -244,21 +244,21 @@ class Engine:
         self.shared.release_values(columns)
 
     def release_named(self, names: Iterable[tuple[str, str]]) -> None:
-        """Forget features given by field and value, and what was learned of them; unknown ones are passed over."""
+        """Forget features given by field and value, and what was learned of them; unknown ones are skipped."""
         vocabulary = self.shared.encoder.vocabulary
         numbers = [(vocabulary.field(field), value) for field, value in names]
         found = [vocabulary.find(field, value) for field, value in numbers if field is not None]
         self.shared.release_values(column for column in found if column is not None)
 
     def take_schema(self, schema: Schema) -> None:
-        """Go on with a schema that has all fields in use, and perhaps more."""
+        """Switch to a schema that has all fields in use, and perhaps more."""
         self.shared.take_schema(schema, self.clock)
         self._evict()
 
     def extend(self, schema: Schema) -> None:
-        """Add the fields that a schema declares beyond those in use, and take over whether its context is open.
+        """Add the fields that a schema declares beyond those in use, and adopt whether its context is open.
 
-        A field that is declared differently, or of a kind that counts from the first event on, is refused.
+        Raise `InvalidSchema` for a field that is declared differently, or of a kind that counts from the first event on.
         """
         self.take_schema(self.check_extension(schema))
 
@@ -354,12 +354,12 @@ class Engine:
     # Several learners of one stream
 
     def follow_learners(self, learners: int) -> None:
-        """Go on as one of so many learners of a stream, or as the process that answers for them."""
+        """Continue as one of so many learners of a stream, or as the process that answers requests for them."""
         self._merged_at = self.clock
         self.shared.follow_learners(learners)
 
     def let_go(self) -> Departed:
-        """Evict what is due since the last merge of several learners, and return what that was."""
+        """Evict what is due since the last merge of several learners, and return what was removed."""
         if not self.shared.waits_for_merge:
             return Departed.nobody()
         before, self._merged_at = self._merged_at, self.clock

@@ -1,6 +1,6 @@
-"""What goes where a bound is reached: what is too old, and then the least useful, a small portion at a time.
+"""Eviction where a bound is reached: first the expired entries, then the least useful ones, a small portion at a time.
 
-What goes follows from what is known and from the moments before and after a record, and so from the log alone.
+The choice depends only on the state and on the clocks before and after a record, and so on the log alone.
 """
 
 import math
@@ -18,16 +18,16 @@ from coldstream.support.compiled import inlined, kernel
 from coldstream.users.states import UserStates
 
 SAMPLE = 4096
-"""So many rows say where the least of all lie: what they are wrong by is a few per cent."""
+"""Rows sampled to estimate where the least worth lies; the estimate is wrong by a few per cent."""
 
 SPARE = 2
-"""So many times as many as are wanted are looked for below the sample's mark, so that a second look is rare."""
+"""Factor of the rows sought below the sampled mark over those wanted, so that a second scan is rare."""
 
 
 def least_used(worth: Doubles, group: Integers, shift: Doubles, count: int) -> Integers:
-    """So many rows of which `worth` less the `shift` of their group is least, in order of groups; of equals, the first.
+    """Return `count` rows whose `worth` less the `shift` of their group is least, in order of groups; ties by row number.
 
-    Rows of no group (below 0), and of groups whose shift is not a number, are passed over.
+    Rows of no group (below 0), and of groups whose shift is not a number, are skipped.
     """
     most = _mark(worth, group, shift, count)
     rows = _not_above(worth, group, shift, most)
@@ -39,7 +39,7 @@ def least_used(worth: Doubles, group: Integers, shift: Doubles, count: int) -> I
 
 
 def _mark(worth: Doubles, group: Integers, shift: Doubles, count: int) -> float:
-    """A worth that enough rows do not exceed, by a sample of them; infinity where a sample says too little."""
+    """Return a worth that enough rows do not exceed, estimated by a sample, or infinity if the sample is too small."""
     rows = min(len(worth), len(group))
     step = rows // SAMPLE
     if step < 2:
@@ -53,11 +53,11 @@ def _mark(worth: Doubles, group: Integers, shift: Doubles, count: int) -> float:
 
 @kernel
 def _not_above(worth: Doubles, group: Integers, shift: Doubles, most: float) -> Integers:
-    """The rows whose worth does not exceed a mark, in ascending order."""
+    """Return the rows whose worth does not exceed a mark, in ascending order."""
     rows, size = min(len(worth), len(group)), 0
     found = np.empty(rows, np.int32)
     for row in range(rows):
-        if group[row] >= 0 and worth[row] - shift[group[row]] <= most:  # what is not a number exceeds all
+        if group[row] >= 0 and worth[row] - shift[group[row]] <= most:  # a worth that is not a number exceeds every mark
             found[size] = row
             size += 1
     return found[:size].copy()
@@ -65,7 +65,7 @@ def _not_above(worth: Doubles, group: Integers, shift: Doubles, most: float) -> 
 
 @kernel
 def _least_of(rows: Integers, worth: Doubles, group: Integers, shift: Doubles, count: int) -> Integers:
-    # A heap of the least so far, the one that has to leave it first on top: most rows are compared with that one alone.
+    # A heap of the least rows so far, the greatest of them on top: most rows are compared with that one alone.
     held, size = np.empty(min(count, len(rows)), np.int32), 0
     for row in rows:
         if size < len(held):
@@ -90,7 +90,7 @@ def _least_of(rows: Integers, worth: Doubles, group: Integers, shift: Doubles, c
 
 @inlined
 def _comes_before(worth: Doubles, group: Integers, shift: Doubles, one: int, other: int) -> bool:
-    """Whether one row goes before another."""
+    """Return whether one row is evicted before another."""
     own, their = worth[one] - shift[group[one]], worth[other] - shift[group[other]]
     if own != their:
         return bool(own < their)
@@ -100,32 +100,34 @@ def _comes_before(worth: Doubles, group: Integers, shift: Doubles, one: int, oth
 
 
 PORTION = 256
-"""Of so many that may stay, one more goes than has to: to look for the least useful is shared by as many newcomers."""
+"""Fraction evicted beyond what a bound demands, as 1/PORTION of the bound, so that one scan serves many newcomers."""
 
 BUDGET_PORTION = 1024
-"""The same of a budget, whose things are the most there are: whoever asks waits for what goes of them. Where that is too
-little for one record, twice as many go at the next look, up to the larger portion."""
+"""Fraction of the entries evicted per pass under a memory budget, as 1/BUDGET_PORTION: requests wait for the pass.
+
+Where a pass is too little for one record, the fraction doubles with each further pass, up to 1/PORTION.
+"""
 
 COUNTED = 1024
-"""Events after which items' neighbours are counted again: that takes a look at all items."""
+"""Events between recounts of the items' neighbours, each of which scans all items."""
 
 
 class Departed(NamedTuple):
-    """What had to go."""
+    """The users, items and values that were evicted or expired."""
 
     users: list[str]
     items: list[str]
     values: list[tuple[str, str]]
-    """Fields and values, but for those that go with their items and users."""
+    """Pairs of field and value, without those released together with their items and users."""
 
     @classmethod
     def nobody(cls) -> "Departed":
-        """Nothing had to go."""
+        """Return a record of an eviction that removed nothing."""
         return cls([], [], [])
 
 
 def is_due(shared: SharedModel, users: UserStates, before: Clock, after: Clock) -> bool:
-    """Whether anything may have to go after a record between two moments."""
+    """Return whether anything may have to be evicted after records between two clocks."""
     if shared.waits_for_merge:
         return False
     bounds, limits = shared.bounds, shared.admissions.limits
@@ -142,7 +144,7 @@ def is_due(shared: SharedModel, users: UserStates, before: Clock, after: Clock) 
 
 
 def evict(shared: SharedModel, users: UserStates, before: Clock, after: Clock) -> Departed:
-    """Let go what has to go after records between two moments; what that was."""
+    """Evict what is due after records between two clocks, and return what was removed."""
     gone = Departed.nobody()
     _expire_values(shared, gone, before, after)
     _expire_users(shared, users, gone, before, after)
@@ -156,14 +158,14 @@ def evict(shared: SharedModel, users: UserStates, before: Clock, after: Clock) -
 
 
 def settle(shared: SharedModel, users: UserStates, before: Clock, after: Clock) -> None:
-    """The same for good, if anything is due."""
+    """Evict if due, then commit the vocabulary."""
     if is_due(shared, users, before, after):
         evict(shared, users, before, after)
         shared.encoder.vocabulary.commit()
 
 
 def _make_room_for_values(shared: SharedModel, departed: Departed) -> None:
-    """Let the least useful values go of fields that have too many; of items' fields, those that no item has."""
+    """Evict the least useful values of fields that have too many; of items' fields, only values that no item has."""
     vocabulary, usage, limits = shared.encoder.vocabulary, shared.usage, shared.admissions.limits
     for field in sorted(shared.admissions.over):
         most = limits[field].most
@@ -227,7 +229,7 @@ def _drop_items(shared: SharedModel, departed: Departed, count: int, after: Cloc
 
 
 def _make_room_in_memory(shared: SharedModel, users: UserStates, departed: Departed, after: Clock) -> None:
-    """Let the least useful users and values go, whichever they are, until all of it is within the budget."""
+    """Evict the least useful users and values, compared with each other, until the budget is kept."""
     portion = BUDGET_PORTION
     while users.use is not None and excess(shared, users) > 0:
         if _release_unheld(shared, departed, after):
@@ -241,7 +243,7 @@ def _make_room_in_memory(shared: SharedModel, users: UserStates, departed: Depar
 
 
 def _release_unheld(shared: SharedModel, departed: Departed, after: Clock) -> bool:
-    """Let values go that items had and none has any more, a portion of all columns at most; whether there were any."""
+    """Evict values that no item has any more, at most a fraction of all columns; return whether there were any."""
     unheld = shared.catalogue.unheld()
     if not unheld:
         return False
@@ -258,7 +260,7 @@ def _release_unheld(shared: SharedModel, departed: Departed, after: Clock) -> bo
 def _least_useful(
     shared: SharedModel, users: UserStates, after: Clock, portion: int
 ) -> tuple[dict[int, list[int]], Integers]:
-    """One of so many values and users that may go, the least useful: columns by their fields, and users' rows."""
+    """Return the least useful 1/`portion` of values and users that may be evicted: columns by field, and rows of users."""
     vocabulary, evictable = shared.encoder.vocabulary, _evictable(shared)
     assert users.use is not None
     rows, fields = users.use.rows(), vocabulary.fields_of_all()
@@ -271,7 +273,7 @@ def _least_useful(
 def _least_columns(
     shared: SharedModel, evictable: Sequence[int], fields: Integers, count: int, after: Clock
 ) -> tuple[Integers, Doubles]:
-    """So many least useful columns of some fields, in order of fields, and the logarithms of how often each was used."""
+    """Return the `count` least useful columns of some fields, in order of fields, and the logarithms of their use counts."""
     shift = np.full(len(shared.encoder.vocabulary.fields), np.nan)
     shift[evictable] = after.events / shared.admissions.half_lives[evictable]
     columns = least_used(shared.usage.worth, fields, shift, count)
@@ -286,7 +288,7 @@ def _by_field(columns: Integers, fields: Integers) -> dict[int, list[int]]:
 
 
 def _evictable(shared: SharedModel) -> list[int]:
-    """The fields whose values may go; ids of users go with the users."""
+    """Return the fields whose values may be evicted on their own; user ids are evicted with their users."""
     own = shared.encoder.id_field("user")
     return [
         field for field in sorted(shared.admissions.tracked) if not shared.admissions.limits[field].held and field != own

@@ -1,8 +1,8 @@
-"""Step 3: what one event does to what is known, and many in one go.
+"""Learning (step 3): the changes of state that one event makes, and learning from many events in one batch.
 
-Many events are encoded one by one, and learned and counted by one call into machine code. What an event finds of its user
-and of the catalogue depends on the events before it, and not on what was learned from them. So a batch can be encoded
-ahead, as long as no item comes: those who are drawn must be those who were there.
+The events of a batch are encoded one by one, then learned and counted by one call of compiled code. What an event finds of
+its user and of the catalogue depends on the events before it, and not on what was learned from them. So a batch can be
+encoded ahead, as long as no new item arrives: negatives must be drawn from the items that were there at the event.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,14 +23,14 @@ from coldstream.support.arrays import Integers
 from coldstream.users.states import UserState, UserStates
 
 MOST = 256
-"""Events of one batch: enough to share the price of a call, few enough to stay in the cache."""
+"""Most events of one batch: enough to share the cost of a call, few enough to stay in the CPU's cache."""
 
 NOBODY = ("", 0)
-"""Whose items matter to an event that is only counted."""
+"""Stand-in for the user of an event that is only counted, and so needs no seen items."""
 
 
 def learn_one(shared: SharedModel, users: UserStates, event: Event, clock: Clock) -> Clock:
-    """Learn an event at its clock; the clock after it. Or raise `Diverged` with nothing changed."""
+    """Learn from one event at its clock, and return the clock after it; raise `Diverged` with nothing changed."""
     effect = shared.effect_of(event)
     transaction, state = shared.begin(event), users.of(event.user)
     kept = users.kept(state)
@@ -50,7 +50,7 @@ def learn_one(shared: SharedModel, users: UserStates, event: Event, clock: Clock
 
 
 def observe_one(shared: SharedModel, users: UserStates, event: Event, clock: Clock) -> Clock:
-    """Count and remember an event at its clock, without learning from it; the clock after it."""
+    """Count and remember an event at its clock, without learning from it, and return the clock after it."""
     effect, state = shared.effect_of(event), users.of(event.user)
     columns, _, slot = shared.admit_columns(event, users.features(event.user), clock)
     _, counted = users.teaches(state, slot, effect)
@@ -77,10 +77,9 @@ def _divergence(shared: SharedModel, user: str, item: str) -> str:
 def learn_or_observe(
     shared: SharedModel, users: UserStates, lines: Iterable[tuple[int, Event]], clock: Clock
 ) -> tuple[Clock, list[Place]]:
-    """Learn events with their positions, and observe those whose update diverges; the clock after them, and their items'
-    places.
+    """Learn from events with their positions, and observe those whose update diverges; return the clock and items' places.
 
-    The bits are those of learning one by one.
+    The resulting bits equal those of learning one by one.
     """
     pending = Pending(shared, users, clock, observe=True)
     places: list[Place] = []
@@ -94,7 +93,7 @@ def learn_or_observe(
 def observe_all(
     shared: SharedModel, users: UserStates, lines: Iterable[tuple[int, Event]], clock: Clock
 ) -> tuple[Clock, list[Place]]:
-    """Observe events with their positions, as if one by one; the clock after them, and their items' places."""
+    """Observe events with their positions, as if one by one; return the clock after them and their items' places."""
     pending = Pending(shared, users, clock, observe=True)
     places: list[Place] = []
     for position, event in lines:
@@ -105,9 +104,9 @@ def observe_all(
 
 
 def learn_all(shared: SharedModel, users: UserStates, events: Sequence[Event], clock: Clock) -> Clock:
-    """Learn events one behind the other, all of them or none; the clock after them.
+    """Learn from events in their order, all of them or none, and return the clock after them.
 
-    An update that diverges may come late, so what was there before is copied first, as far as learning can write to it.
+    An update may diverge late, so the state that learning can write to is copied first.
     """
     schema = shared.encoder.schema
     undo_users = users.checkpoint(dict.fromkeys(event.user for event in events))
@@ -130,11 +129,11 @@ def learn_all(shared: SharedModel, users: UserStates, events: Sequence[Event], c
 
 
 class Pending:
-    """Events that were admitted and remembered, and are not learned yet."""
+    """A batch of events that were admitted and remembered, and are not learned yet."""
 
     def __init__(self, shared: SharedModel, users: UserStates, clock: Clock, observe: bool) -> None:
         self.clock = clock
-        """After the last event that was added."""
+        """The clock after the last event that was added."""
         self._shared, self._users, self._observe = shared, users, observe
         self._empty()
 
@@ -155,13 +154,13 @@ class Pending:
         self._seen_by: list[tuple[str, int]] = []
 
     def add(self, event: Event, position: int) -> Place:
-        """One more, which is learned now or later; where its item is kept."""
+        """Add an event to learn from, now or with a later batch, and return where its item is kept."""
         if self._has_forgotten(event.user):
             self.learn()
         return self._take(event, position, True)
 
     def observe(self, event: Event, position: int) -> Place:
-        """One more, which is counted and remembered, and not learned from."""
+        """Add an event that is counted and remembered but not learned from, and return where its item is kept."""
         return self._take(event, position, False)
 
     def _take(self, event: Event, position: int, learned: bool) -> Place:
@@ -206,7 +205,7 @@ class Pending:
             since.append(slot)
 
     def _begin(self, event: Event, position: int) -> tuple[bool, Clock]:
-        """Whether the item of an event comes, and the moment of it; what waits is learned first where it has to be."""
+        """Return whether an event's item is new, and the event's clock; learn the waiting events first where necessary."""
         comes = event.item not in self._shared.catalogue
         if comes or len(self._slots) >= MOST:
             self.learn()
@@ -220,7 +219,7 @@ class Pending:
         self._recent.append(recent)
 
     def _has_forgotten(self, user: str) -> bool:
-        """Whether a user may have forgotten some of the items that were seen before the events that wait."""
+        """Return whether a user's bounded history may have dropped items seen before the waiting events."""
         most = self._shared.bounds.seen
         if most is None or user not in self._seen:
             return False
@@ -228,7 +227,7 @@ class Pending:
         return len(before) + len(since) > most
 
     def learn(self) -> None:
-        """Learn what is waiting."""
+        """Learn from the waiting events."""
         if not self._slots:
             return
         batch, clock, done = self._batch(), self._first.events, 0
@@ -238,7 +237,7 @@ class Pending:
                 if not self._observe:
                     user, item = self._seen_by[done][0], self._shared.catalogue.ids[self._slots[done]]
                     raise Diverged(_divergence(self._shared, user, item))
-                # It happened all the same.
+                # An event whose update diverged still happened, so it is counted.
                 recent = np.array(self._recent[done], np.int32)
                 self._shared.catalogue.count(self._slots[done], recent, self._counted[done], clock + done)
                 done += 1

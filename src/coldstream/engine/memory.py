@@ -1,6 +1,6 @@
-"""How much all that is learned and remembered weighs, by what it is: a function of what is known, and of nothing else.
+"""Memory accounting: the estimated bytes of all state by purpose, a function of the state alone.
 
-Arrays and dictionaries grow by doubling; the costs allow for it.
+Arrays and dictionaries grow by doubling; the cost constants allow for it.
 """
 
 from typing import NamedTuple
@@ -11,55 +11,57 @@ from coldstream.features.sketch import DEPTH, WIDTH
 from coldstream.users.states import MOST_UNPACKED, UserStates
 
 _USAGE = 24
-_SPARE = 4  # bytes of each factor that are there twice while an array grows
+_SPARE = 4  # bytes of each factor that are held twice while an array grows
 
 
 ITEMS_SHARE = 0.5
-"""The most that items may take of a budget, and the most that rows of what only they have may. A shop's catalogue is not
-given up for users who come once."""
+"""Largest share of a memory budget for items, and for the rows of features that only items have.
+
+It keeps a shop's catalogue from being evicted for users who come once.
+"""
 
 ROWS_SHARE = 0.625
-"""The most that rows may take, those of gaps included: they are filled again, and not given back."""
+"""Largest share of a memory budget for rows, empty ones included: they are reused, and never given back."""
 
 FIXED_SHARE = 0.875
-"""The most that may be taken by what does not go for users and values: the rest is theirs, whatever else there is."""
+"""Largest share of a memory budget for items, rows and fields together; the rest is kept for users and values."""
 
 LEAST_SHARE = 0.0625
-"""What items may take in any case."""
+"""Least share of a memory budget that items may use, whatever else there is."""
 
 LEAST_ROOM = 0.25
-"""Of a budget, so much has to be left by what can never be given back, or it is refused."""
+"""Share of a memory budget that must be left beside memory that can never be given back; smaller budgets are refused."""
 
 
 class Memory(NamedTuple):
-    """What is used, and what had to be left out or to go to keep within bounds."""
+    """Memory in use, and counts of what was refused or evicted to keep within bounds."""
 
     used: int
-    """Bytes, by our own costs: at least what it takes."""
+    """Estimated bytes in use, an upper bound of what is taken."""
     bound: int | None
-    """Bytes; None where there is no budget."""
+    """Memory budget in bytes; None where there is none."""
     parts: dict[str, int]
-    """Bytes by what they are for: values, fields, users, history, items, neighbours."""
+    """Bytes by purpose: values, fields, users, history, items, neighbours."""
     refused: dict[str, int]
-    """What was new and was left out, by reason: `full`, `rare`, `many` or `fields`."""
+    """Number of new values and fields not admitted, by reason: `full`, `rare`, `many` or `fields`."""
     gone: dict[str, int]
-    """What had to go so far: values, users and items, evicted and expired."""
+    """Number of values, users and items removed so far, by kind and by whether evicted or expired."""
 
     @property
     def has_lost_users(self) -> bool:
-        """Whether users had to go, so that somebody who is not known may have been."""
+        """Whether users were evicted or expired, so that an unknown user may have been known before."""
         return any(what.startswith("users") for what in self.gone)
 
 
 def memory_of(shared: SharedModel, users: UserStates) -> Memory:
-    """What is used now."""
+    """Return the memory in use now."""
     parts = _parts(shared, users, shared.catalogue.pairs())
     refused = {reason: count for reason, count in sorted(shared.admissions.refused.items()) if count}
     return Memory(sum(parts.values()), shared.bounds.memory_bytes, parts, refused, dict(sorted(shared.gone.items())))
 
 
 def excess(shared: SharedModel, users: UserStates) -> int:
-    """How many bytes there are too many that users and values take: of all, or of the rows that they have."""
+    """Return the bytes beyond the budget that evicting users and values must free: of the total, or of rows in use."""
     bound = shared.bounds.memory_bytes
     if bound is None:
         return 0
@@ -68,7 +70,7 @@ def excess(shared: SharedModel, users: UserStates) -> int:
 
 
 def items_excess(shared: SharedModel) -> int:
-    """How many bytes items take too many of a budget, with their neighbours and what only they have."""
+    """Return the bytes that items, their neighbours and their own columns use beyond their share of the budget."""
     bound = shared.bounds.memory_bytes
     if bound is None:
         return 0
@@ -79,12 +81,12 @@ def items_excess(shared: SharedModel) -> int:
 
 
 def items_columns(shared: SharedModel) -> int:
-    """How many columns items have, with those that no item has any more."""
+    """Return the number of columns of items' fields, with those that no item has any more."""
     return sum(map(shared.encoder.vocabulary.count, shared.encoder.item_fields))
 
 
 def least_budget(shared: SharedModel) -> int:
-    """The least budget that what is there can be brought within: rows and slots are filled again, and never given back."""
+    """Return the least budget in bytes that can still be met: rows and slots are reused, and never given back."""
     slots = len(shared.catalogue.ids) * GONE
     return int((_rows(shared) + _fields(shared) + slots) / (1 - LEAST_ROOM))
 
@@ -106,7 +108,7 @@ def _row(shared: SharedModel) -> int:
 
 
 def _rows(shared: SharedModel) -> int:
-    """All rows: one that nobody has is there still, until another value takes it."""
+    """Return the bytes of all rows: an empty one is kept until another value takes it."""
     return len(shared.encoder.vocabulary) * _row(shared)
 
 

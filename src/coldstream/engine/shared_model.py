@@ -1,7 +1,7 @@
-"""What everybody shares: the encoder, the machine and the catalogue, kept in step with each other.
+"""The shared part of the state: the encoder, the machine and the catalogue, kept in step with each other.
 
-Every change happens in an order that can be taken back: what can be refused is checked first, all that is new about an event
-is admitted at once, and only an update that succeeded is committed.
+Every change happens in an order that can be rolled back: everything that can be refused is checked first, all new features
+of an event are admitted at once, and only an update that succeeded is committed.
 """
 
 from collections import Counter
@@ -44,7 +44,7 @@ _learn_events = unchecked_entry(learn_events)
 
 
 class DescribedItem(NamedTuple):
-    """An item that was checked: its id, its attributes as given, and what they make."""
+    """A checked item: its id, its attributes as given, the features they stand for, and its availability."""
 
     item: str
     attributes: Mapping[str, Any]
@@ -53,14 +53,14 @@ class DescribedItem(NamedTuple):
 
 
 class Transaction(NamedTuple):
-    """What it takes to take an event back: the schema before it, and the catalogue before its item came."""
+    """A point to roll an event back to: the schema before it, and the catalogue before its item arrived."""
 
     schema: Schema
     savepoint: Savepoint | None
 
 
 class SharedModel:
-    """The encoder, the machine, the catalogue and the scorer. Takes only what was checked before, and keeps no clock."""
+    """The encoder, the machine, the catalogue and the scorer. Its input was checked before, and it keeps no clock."""
 
     def __init__(
         self, schema: Schema, hyperparameters: Hyperparameters, seed: int, vocabulary: Vocabulary, bounds: Bounds
@@ -68,15 +68,15 @@ class SharedModel:
         self.encoder = Encoder(schema, vocabulary, bounds)
         self.admissions = self.encoder.admissions
         self.usage = Usage()
-        """How useful the columns are of those fields that are bounded."""
+        """Usefulness of each column of the bounded fields."""
         self.item_usage = Usage()
-        """How useful the items are, by slot, where some may have to go."""
+        """Usefulness of each item, by slot, where items may be evicted."""
         self.gone: Counter[str] = Counter()
-        """What had to go so far, by what it was and why."""
+        """Number of entries evicted or expired so far, by kind and reason."""
         self.pairs = 0
-        """How many neighbours items had when that was counted last."""
+        """Number of neighbours of all items at the last count."""
         self.waits_for_merge = False
-        """Whether what has to go stays until learners merge: where there are several, all let it go at one moment."""
+        """Whether evictions wait for the next merge: several learners evict the same entries at the same moment."""
         self.machine = FactorizationMachine(hyperparameters, seed, vocabulary)
         self._expect_columns(bounds)
         self.machine.parameters.grow(0, len(vocabulary.fields))
@@ -100,20 +100,20 @@ class SharedModel:
 
     @property
     def bounds(self) -> Bounds:
-        """All bounds in use, but for those of fields."""
+        """The bounds in use, except those of single fields."""
         return self.admissions.bounds
 
     @property
     def hyperparameters(self) -> Hyperparameters:
-        """All hyperparameters in use."""
+        """The hyperparameters in use."""
         return self.machine.hyperparameters
 
-    # Items, users' ids and fields come, change and go
+    # Adding, changing and removing items, user ids and fields
 
     def put_items(
         self, items: Sequence[DescribedItem], clock: Clock, is_due: Callable[[], bool], evict: Callable[[], None]
     ) -> None:
-        """Add items, or give them other attributes, as if one by one; what is due to go does so in between."""
+        """Add items, or replace their attributes, as if one by one; evict in between whenever eviction is due."""
         put: list[AdmittedItem] = []
         for at, item in enumerate(items):
             put.append(self._admitted(item))
@@ -126,12 +126,12 @@ class SharedModel:
                 put = []
                 evict()
                 for own in (own for other in items[at + 1 :] for own in other.fields):
-                    own.entries = None  # its columns may stand for something else by now
+                    own.entries = None  # an eviction may have given its columns to other values
         self._put_admitted(put, clock)
         self.encoder.vocabulary.commit()
 
     def _admitted(self, described: DescribedItem) -> AdmittedItem:
-        """An item whose features have columns, as far as they may come."""
+        """Return an item with columns for those of its features that could be admitted."""
         item, attributes, fields, availability = described
         encoder, new = self.encoder, [own for own in fields if own.entries is None]
         features = [(own.field, value, weight) for own in new for value, weight in own.features]
@@ -141,7 +141,7 @@ class SharedModel:
             if own.entries is None:
                 given = [(next(columns), weight) for _, weight in own.features]
                 known = [(column, weight) for column, weight in given if column is not None]
-                if len(known) < len(given):  # another item may be luckier: what it shares with this one is not written on
+                if len(known) < len(given):  # not shared: another item's values may be admitted
                     own = ItemAttribute(own.field, own.features)
                 own.entries = entries_of(known)
             if own.entries:
@@ -161,17 +161,17 @@ class SharedModel:
 
     @property
     def may_lose_items(self) -> bool:
-        """Whether items may have to go, so that it matters after each how many there are, and how useful they are."""
+        """Whether items may be evicted, so that their number and usefulness matter after each record."""
         return self.bounds.items is not None or self.bounds.memory is not None
 
     def _begin_use(self, items: Iterable[str], clock: Clock) -> None:
-        """Items came."""
+        """Start counting the use of items that arrived."""
         if self.may_lose_items:
             slots = np.array(sorted(set(self.catalogue.slots(items))), np.int32)
             self.item_usage.start(slots, clock, self._item_half_life)
 
     def remove_item(self, item: str, clock: Clock) -> None:
-        """Take an item out and wipe its columns: of its id, and of histories that it stood in."""
+        """Remove an item and wipe its columns: the one of its id, and those of histories it stood in."""
         self.catalogue.limit([(self.catalogue.slot(item), ALWAYS)])
         self.catalogue.remove(item, clock.events)
         self.item_usage.forget([self.catalogue.slot(item)])
@@ -183,13 +183,13 @@ class SharedModel:
         self.catalogue.settle()
 
     def release(self, side: str, name: str) -> None:
-        """Wipe the id column of an item or a user, where there is one."""
+        """Wipe the id column of an item or a user, if there is one."""
         field = self.encoder.id_field(side)
         if field is not None and self.encoder.vocabulary.find(field, name) is not None:
             self._wipe([self.encoder.vocabulary.release(field, name)])
 
     def release_columns(self, by_field: Mapping[int, Sequence[int]]) -> int:
-        """Wipe columns, given by their fields, and forget the values they stood for; how many there were."""
+        """Wipe columns, given by field, release the values they stood for, and return the number of columns."""
         for field, columns in by_field.items():
             self.encoder.vocabulary.release_all(field, columns)
         released = list(chain.from_iterable(by_field.values()))
@@ -198,7 +198,7 @@ class SharedModel:
         return len(released)
 
     def release_values(self, columns: Iterable[int]) -> None:
-        """Wipe columns of users' attributes and of contexts, and forget the values they stood for; gaps are passed over."""
+        """Wipe columns of users' attributes and of contexts, and release the values they stood for; gaps are skipped."""
         vocabulary, own = self.encoder.vocabulary, list[int]()
         for column in columns:
             (field,), (value,) = vocabulary.fields_of(column, column + 1), vocabulary.values_of(column, column + 1)
@@ -212,23 +212,23 @@ class SharedModel:
         self.machine.parameters.release(columns)
 
     def unheld(self, field: int) -> Integers:
-        """The columns of a field of items that no item has any more, in ascending order."""
+        """Return the columns of a field of items that no item has any more, in ascending order."""
         unheld = np.array(self.catalogue.unheld(), np.int32)
         own: Integers = unheld[self.machine.parameters.rows.field[unheld] == field]
         return own
 
     def admit(self, features: Features) -> None:
-        """Let the features of one record in, for good. They have to be started before anything else happens."""
+        """Admit the features of one record and commit the admission counts. Call `start` before any other change."""
         self.admissions.admit(features)
         self.admissions.commit()
 
     def start(self, clock: Clock) -> None:
-        """Start what was admitted."""
+        """Start the parameters of admitted features, and commit the vocabulary."""
         self._start(clock)
         self.encoder.vocabulary.commit()
 
     def take_schema(self, schema: Schema, clock: Clock) -> None:
-        """Go on with a schema that has all fields there are, and perhaps more, or bounds them otherwise."""
+        """Switch to a schema that has all present fields, and perhaps more, or other bounds of fields."""
         tracked = self._tracked_half_lives()
         self.encoder.take_schema(schema)
         self.machine.start(clock.position)
@@ -236,11 +236,11 @@ class SharedModel:
         self._track(tracked, clock)
         self.encoder.vocabulary.commit()
         self.catalogue.take_layout(Layout(*self.encoder.item_layout()))
-        # New fields may ask for attributes of last items that nothing was kept of.
+        # New fields may need attributes of last items that were not kept before.
         self.catalogue.describe_again(self.encoder.history.last_item_features)
 
     def take_bounds(self, bounds: Bounds, clock: Clock) -> None:
-        """Go on within other bounds."""
+        """Switch to other bounds."""
         tracked = self._tracked_half_lives()
         counted, half_life = self.may_lose_items, self._item_half_life
         self.admissions.bounds = bounds
@@ -253,7 +253,7 @@ class SharedModel:
         self._track(tracked, clock)
 
     def follow_learners(self, learners: int) -> None:
-        """Go on with so many learners of the same stream."""
+        """Switch to so many learners of the same stream."""
         self.waits_for_merge = learners > 1
         if learners > 1:
             self.encoder.vocabulary.keep_items_apart()
@@ -261,7 +261,7 @@ class SharedModel:
             self.encoder.vocabulary.fill_any_gap()
 
     def check_learners(self) -> None:
-        """Refuse what several learners could not agree on: `admit_after`, because each counts uses of its own."""
+        """Raise `InvalidInput` for `admit_after`, on which learners could not agree: each counts only its own uses."""
         for number, limit in self.admissions.limits.items():
             if limit.admit_after > 1:
                 name, own = self.encoder.vocabulary.fields[number], shown(limit.admit_after)
@@ -271,11 +271,11 @@ class SharedModel:
     # One event
 
     def effect_of(self, event: Event) -> Feedback:
-        """What an event counts for; raises where the schema does not declare its kind."""
+        """Return the feedback that an event stands for; raise if the schema does not declare its kind."""
         return CHOICE if event.kind is None else self.encoder.schema.effect_of(event.kind)
 
     def check(self, event: Event, coming: Container[str] = ()) -> None:
-        """Refuse an event of an undeclared kind, or of an unknown item where items must be put; some may be coming."""
+        """Raise `InvalidInput` for an undeclared kind, or an item neither put nor in `coming` where items must be put."""
         self.effect_of(event)
         if not self.encoder.schema.open_items and event.item not in self.catalogue and event.item not in coming:
             error = InvalidInput(f"item must be one that was put, got {shown(event.item)}; put it first, or set open_items")
@@ -283,25 +283,25 @@ class SharedModel:
             raise error
 
     def begin(self, event: Event) -> Transaction:
-        """Before an event is admitted."""
+        """Open a transaction, before an event is admitted."""
         return Transaction(self.encoder.schema, self.catalogue.savepoint(event.item))
 
     def admit_event(self, event: Event, user: EncodedUser | None, features: Features, clock: Clock) -> tuple[Sparse, int]:
-        """The request side of an event as a sparse vector, and the item's slot; all that is new is admitted at once.
+        """Admit all that is new about an event; return its request features as a sparse vector, and its item's slot.
 
-        What the user brings is encoded already, or given as features.
+        The features of the user are encoded already, or given as `features`.
         """
         columns, values, slot = self.admit_columns(event, features, clock)
         return (sparse(columns, values) if user is None else continued(user.column, user.value, columns, values)), slot
 
     def admit_columns(self, event: Event, features: Features, clock: Clock) -> tuple[list[int], list[float], int]:
-        """The same as lists, of the features given and of the event's own."""
+        """Admit all that is new about an event; return the columns and weights of all features, and the item's slot."""
         features = features + self.encoder.describe_event(event.context, event.time)
         columns, weights = self.admissions.admit(features)
         return columns, weights, self._admit_item(event.item, clock)
 
     def admit_item(self, event: Event, clock: Clock) -> int:
-        """The slot of the item of an event whose user is not known here; its item and its context fields may be new."""
+        """Admit the item and context fields of an event whose user is unknown here, and return the item's slot."""
         if event.context and self.encoder.undeclared(event.context):
             self.encoder.describe_event(event.context, event.time)
         return self._admit_item(event.item, clock)
@@ -319,7 +319,7 @@ class SharedModel:
         return self.catalogue.slot(item)
 
     def note_use(self, columns: Sequence[int] | Integers, slot: int, after: Clock) -> None:
-        """An event brought these columns, and chose an item."""
+        """Count the use of the columns that an event brought, and of the item it chose."""
         if self.may_lose_items:
             self.item_usage.note_one(slot, after, self._item_half_life)
         if self.admissions.tracked:
@@ -329,7 +329,7 @@ class SharedModel:
             self.usage.note(used[tracked], after, half_life[tracked])
 
     def checkpoint_bounds(self) -> Callable[[], None]:
-        """What gives back all that bounds have to do with as it is now, but for the vocabulary and the parameters."""
+        """Copy everything bounds depend on, except vocabulary and parameters, and return a function that restores it."""
         undo_admissions, gone = self.admissions.checkpoint(), self.gone.copy()
         usage = self.usage.copy(len(self.encoder.vocabulary))
         undo_unheld, pairs = self.catalogue.checkpoint_unheld(), self.pairs
@@ -342,12 +342,12 @@ class SharedModel:
         return undo
 
     def last_learned(self, columns: Integers, clock: Clock) -> Longs:
-        """The events at which columns were learned last, as near as positions tell: not only events have positions."""
+        """Return the event at which each column was last learned, estimated from positions: not only events have them."""
         own: Longs = clock.events - (clock.position - self.machine.parameters.rows.touched_at[columns])
         return own
 
     def user_last_learned(self, user: str, clock: Clock) -> int | None:
-        """The event at which a user's id was learned last; None where ids of users are no features."""
+        """Return the event at which a user's id was last learned, or None where user ids are no features."""
         field = self.encoder.id_field("user")
         column = None if field is None else self.encoder.vocabulary.find(field, user)
         return None if column is None else int(self.last_learned(np.array([column], np.int32), clock)[0])
@@ -360,7 +360,7 @@ class SharedModel:
         return {field: float(self.admissions.half_lives[field]) for field in self.admissions.tracked}
 
     def _track(self, before: Mapping[int, float], clock: Clock) -> None:
-        """What became bounded counts as used once, when it was learned last. The rest goes on with its half-life of now."""
+        """Count values of newly bounded fields as used once, when last learned; rescale others to their new half-life."""
         for field in self.admissions.tracked:
             listed, after = self.encoder.vocabulary.listed(field), float(self.admissions.half_lives[field])
             if field not in before:
@@ -370,17 +370,17 @@ class SharedModel:
 
     @property
     def uncommitted(self) -> bool:
-        """Whether anything was admitted, or left out, since the last commit."""
+        """Whether any admission or refusal is not committed yet."""
         return self.encoder.vocabulary.uncommitted or self.admissions.uncommitted
 
     def commit(self) -> None:
-        """What was admitted stays."""
+        """Commit pending admissions."""
         self.encoder.vocabulary.commit()
         self.admissions.commit()
         self.catalogue.settle()
 
     def rollback(self, transaction: Transaction, clock: Clock) -> None:
-        """Take back what was admitted."""
+        """Roll back the admissions of a transaction."""
         if transaction.savepoint is not None:
             self.item_usage.forget([self.catalogue.slot(transaction.savepoint.item)])
             self.catalogue.undo(transaction.savepoint, clock.events)
@@ -399,7 +399,7 @@ class SharedModel:
         time: float,
         clock: Clock,
     ) -> bool:
-        """Contrast an event with negatives of its time, learn and count it; False, and nothing changed, if it diverged."""
+        """Learn from an event against negatives of its time and count it; return False, changing nothing, if it diverged."""
         parameters = self.machine.parameters
         parameters.make_room(self.most_touched(len(x.column), len(passed_over)))
         self.catalogue.make_room(len(history.recent))
@@ -410,7 +410,10 @@ class SharedModel:
         return learned
 
     def learn_batch(self, batch: EventBatch, first: int, longest: int, clock: int) -> int:
-        """Learn the events of a batch from the first on, the longest of so many columns; where one diverged, or all."""
+        """Learn from a batch from event `first` on, with at most `longest` columns each.
+
+        Return the number of the event whose update diverged, or the size of the batch.
+        """
         parameters = self.machine.parameters
         passed_over = int(np.diff(batch.passed_offset).max())
         parameters.make_room(self.most_touched(longest, passed_over))
@@ -419,25 +422,25 @@ class SharedModel:
         return self._learned(batch, first, clock)
 
     def _learned(self, batch: EventBatch, first: int, clock: int) -> int:
-        """Learn events from the first on; the number of the one that diverged, or of all."""
+        """Learn from events from the first on; return the number of the one that diverged, or of all."""
         parameters, items, drawn = self.machine.parameters, self.catalogue.items, self.draw(0, 0.0)
         own = (parameters.rows, parameters.optimizer, self.machine.rule, items, drawn)
         return int(_learn_events(*own, batch, first, clock))
 
     def draw(self, position: int, time: float) -> NegativeDraw:
-        """Where the negatives of an event come from, of a position and a time."""
+        """Return how to draw the negatives of an event at a position and a time."""
         exclude_seen = self.encoder.schema.exclude_seen
         negatives = self.hyperparameters.negatives
         return NegativeDraw(self._draw_key, position, negatives, exclude_seen, time, NOTHING_PASSED_OVER)
 
     def most_touched(self, context: int, passed_over: int = 0) -> int:
-        """The most columns that one update can touch, of a context of so many."""
+        """Return the most columns that one update can touch, given the sizes of its context and of its items passed over."""
         return context + (1 + self.hyperparameters.negatives + passed_over) * self.catalogue.most_features()
 
     def passed_over(self, event: Event, effect: Feedback) -> list[int]:
-        """The slots of those whom an event's item is contrasted with because they were shown above it and not taken.
+        """Return the slots of the items shown above an event's item and not taken, which it is contrasted with.
 
-        The last of them stood next to the item: if any were looked at, they were.
+        The last ones are kept: they stood next to the item, and so were the likeliest to be seen.
         """
         most = self.hyperparameters.passed_over
         if not most or not event.passed_over or effect.weight <= 0:
@@ -454,12 +457,12 @@ class SharedModel:
             self.usage.start(new, clock, self.admissions.half_lives[self.machine.parameters.rows.field[new]])
 
     def _expect_columns(self, bounds: Bounds) -> None:
-        """Say how many columns a budget has room for: nothing has to be copied when they come."""
+        """Reserve the columns that a budget has room for, so that nothing is copied when they are admitted."""
         parameters = self.machine.parameters
         parameters.most_columns = self.usage.most_rows = (bounds.memory_bytes or 0) // parameters.row_bytes
 
     def _tell_linear_fields(self) -> None:
-        """Tell the machine which fields stay out of the interactions."""
+        """Tell the machine which fields are left out of the interactions."""
         factored: Flags = self.machine.parameters.optimizer.factored
         for side in SIDES:
             for field in getattr(self.encoder.schema, side):

@@ -1,4 +1,4 @@
-"""What survives of the shared model: one JSON document and named arrays, and the way back."""
+"""State of the shared model: its form as one JSON document and named arrays, and how to read it back."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,11 +18,11 @@ from coldstream.support.arrays import checked_columns, saved_count
 from coldstream.support.ragged import documents, joined_documents, joined_texts, parted_texts, texts
 
 MODEL = "model."
-"""What the names of the machine's arrays begin with."""
+"""Prefix of the names of the machine's arrays."""
 
 
 def view_of(shared: SharedModel) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Everything, as one JSON document and named arrays. The machine's are not copied: they hold until anything changes."""
+    """Return the state as a JSON document and named arrays. The machine's arrays are views, valid until the next change."""
     catalogue, catalogue_arrays = shared.catalogue.state()
     vocabulary = shared.encoder.vocabulary.document()
     values, items = joined_texts(vocabulary.pop("column_value")), joined_texts(catalogue.pop("ids"))
@@ -57,12 +57,12 @@ def view_of(shared: SharedModel) -> tuple[dict[str, Any], dict[str, NDArray[Any]
 
 
 def _windows(shared: SharedModel) -> dict[str, NDArray[Any]]:
-    """The windows of items, where any has one: without, a state is the same as before there were windows."""
+    """Return the items' availability windows if any item has one; a state without them equals one of older versions."""
     return shared.catalogue.windows.state() if shared.catalogue.windows.limited else {}
 
 
 def shared_model_of(document: Mapping[str, Any], parts: Mapping[str, Mapping[str, NDArray[Any]]]) -> SharedModel:
-    """The inverse of `view_of`, from arrays by part."""
+    """Build the shared model from a document and arrays by part, as the inverse of `view_of`."""
     shared = SharedModel(
         Schema.from_document(document["schema"]),
         Hyperparameters.from_document(document["hyperparameters"]),
@@ -108,7 +108,7 @@ def shared_model_of(document: Mapping[str, Any], parts: Mapping[str, Mapping[str
 
 
 def _check_item_columns(encoder: Encoder, field: NDArray[Any], own: Mapping[str, NDArray[Any]]) -> None:
-    """Refuse items that have columns which stand for nothing, or for something of another field."""
+    """Raise `ValueError` for items with columns that stand for nothing, or for a value of another field."""
     id_field = encoder.id_field("item")
     categories, numbers = encoder.item_layout()
     known, of_numbers = own["number_column"] >= 0, np.array(numbers, np.int32)
@@ -127,7 +127,7 @@ def _vocabulary(fields: Sequence[str], arrays: Mapping[str, NDArray[Any]]) -> Vo
 
 
 def parts_of(arrays: Mapping[str, NDArray[Any]], *names: str) -> dict[str, dict[str, NDArray[Any]]]:
-    """Named arrays by the part that their names begin with. Others may keep parts of their own in the same file."""
+    """Group named arrays by the part before the first dot. Parts beyond `names` are kept: other code may store them."""
     parts: dict[str, dict[str, NDArray[Any]]] = {name: {} for name in names}
     for name, array in arrays.items():
         part, _, rest = name.partition(".")

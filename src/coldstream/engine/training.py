@@ -1,4 +1,4 @@
-"""Step 1, batch training: epochs over known events, reshuffled, at the speed of the kernels."""
+"""Batch training (step 1): several reshuffled epochs over known events, in compiled kernels."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -27,7 +27,7 @@ _cross_features_before = unchecked_entry(cross_features_before)
 
 
 class Epochs(NamedTuple):
-    """All that epochs over a batch need, and what is to be known after them."""
+    """Input of the epochs over a batch, and the trends and the clock after them."""
 
     batch: TrainingBatch
     orders: list[Integers]
@@ -38,10 +38,10 @@ class Epochs(NamedTuple):
 
 
 def train(shared: SharedModel, users: UserStates, events: Sequence[Event], epochs: int, clock: Clock) -> Clock:
-    """Epochs over events in order of time; the clock after them. Where it raises, what it changed has to be restored."""
+    """Train for some epochs on events in order of time, and return the clock after them. On errors, the caller restores."""
     encoded = collected(shared, users, events, epochs, clock)
     machine, own, items = shared.machine, shared.machine.parameters, shared.catalogue.items
-    # The paper adapts λ in the stream only; the per-field λ has no start worth keeping.
+    # The paper adapts the regularization λ in the stream only; a per-field λ has no start worth keeping.
     rule = machine.rule._replace(adapt=shared.hyperparameters.regularization != "paper")
     for order, drawn, cross in zip(encoded.orders, encoded.draws, encoded.cross_features, strict=True):
         failed = learn_epoch(own.rows, own.optimizer, rule, items, drawn, encoded.batch, cross, order)
@@ -49,23 +49,23 @@ def train(shared: SharedModel, users: UserStates, events: Sequence[Event], epoch
             event = events[order[failed]]
             raise Diverged(machine.divergence(f"training on event of user {event.user!r} with item {event.item!r}"))
     last = encoded.clock.position
-    own.rows.touched_at[own.rows.touched_at > last] = last  # later epochs draw by positions beyond it
+    own.rows.touched_at[own.rows.touched_at > last] = last  # later epochs draw negatives by positions beyond it
     own.changes += 1
     shared.catalogue.adopt(encoded.replay.trends, encoded.replay.rows)
     return encoded.clock
 
 
 def collected(shared: SharedModel, users: UserStates, events: Sequence[Event], epochs: int, clock: Clock) -> Epochs:
-    """Events admitted, remembered and counted in order of time; what is left is to learn them, and to adopt the trends."""
+    """Admit, remember and count events in order of time; return the input of the epochs that learn from them."""
     batch = _Collected(shared, users)
     start, total = clock, shared.catalogue.items.trends.unchosen_total.copy()
-    for event in events:  # in order: a context is what was known before its event
+    for event in events:  # in order of time: an event's context is the state before it
         clock = clock.at(None)
         batch.add(event, clock)
         clock = clock.after(event.time)
     items, machine = shared.catalogue.items, shared.machine
     machine.parameters.make_room(shared.most_touched(max(len(x.column) for x in batch.contexts)))
-    # With the newcomers of before: the replay lets items in again, in time.
+    # The newcomers of before are kept: the replay makes items enter again, at their time.
     before = _copied(items, total)
     slots, came = np.array(batch.slots, np.int32), np.array(batch.came, np.uint8)
     counted = np.array(batch.counted, np.uint8)
@@ -81,7 +81,7 @@ def collected(shared: SharedModel, users: UserStates, events: Sequence[Event], e
 
 
 class _Collected:
-    """Events as they are admitted, one after the other."""
+    """Events of a batch, collected as they are admitted one after another."""
 
     def __init__(self, shared: SharedModel, users: UserStates) -> None:
         self._shared, self._states = shared, users
@@ -91,12 +91,12 @@ class _Collected:
         self.effects: list[Feedback] = []
         self.weights: list[float] = []
         self.counted: list[bool] = []
-        """Which events count in trends, neighbours and choices."""
+        """Whether each event counts in trends, neighbours and choices."""
         self.came: list[bool] = []
         self.recent: list[Integers] = []
         self.users: list[int] = []
         self.before: list[Seen] = []
-        """What each user had before the batch."""
+        """Items that each user had before the batch, by user number."""
         self._numbers: dict[str, int] = {}
 
     def add(self, event: Event, clock: Clock) -> None:
@@ -123,22 +123,22 @@ class _Collected:
         users.remember(event, slot, effect)
 
     def seen(self) -> list[Integers]:
-        """What each user had in the end."""
+        """Return the slots of the items that each user had after the batch, by user number."""
         return [self._states[user].seen.slots() for user in self._numbers]
 
 
 class Replay(NamedTuple):
-    """What the trends were during a batch, and what they are after it."""
+    """Trends during a batch, and after it."""
 
     trends: Trends
     rows: ScanRows
-    level: Floats  # (n, H): of the item, after each event
-    prior: Floats  # (n, H): of a newcomer, before each
-    clock: int  # of the first event
+    level: Floats  # (n, H): the level of the event's item, after each event
+    prior: Floats  # (n, H): the prior of a newcomer, before each event
+    clock: int  # the count of events at the first event
 
 
 def _copied(items: Items, unchosen_total: Doubles) -> Items:
-    """Items whose trends can be counted without changing these."""
+    """Return the items with copies of their trends, which can be counted without changing the originals."""
     own = {name: getattr(items.rows, name).copy() for name in ("level", "counted_at", "unchosen")}
     trends = items.trends
     counted = trends._replace(unchosen_total=unchosen_total, newcomers=trends.newcomers.copy(), prior=trends.prior.copy())
@@ -146,9 +146,9 @@ def _copied(items: Items, unchosen_total: Doubles) -> Items:
 
 
 def replayed(items: Items, slots: Integers, came: Flags, counted: Flags, clock: int) -> Replay:
-    """Count a batch for the trends in order of time, on these items.
+    """Count a batch in the trends of these items, in order of time.
 
-    `came` says which of them came with their event, `counted` which events count.
+    `came` tells which items arrived with their event, `counted` which events count.
     """
     trends, rows = items.trends, items.rows
     level, prior = (np.zeros((len(slots), len(trends.rate)), np.float32) for _ in range(2))
@@ -167,7 +167,7 @@ def batch_of(
     seen: Sequence[Integers],
     replay: Replay,
 ) -> TrainingBatch:
-    """Events in order of time, encoded once: contexts, items, times, user numbers, and what each user had in the end."""
+    """Build a batch, encoded once, of events in order of time; `seen` holds the items each user had after the batch."""
     positions, touching = items.position[slots], np.flatnonzero(counted)
     touched = positions[touching]
     return TrainingBatch(
@@ -197,13 +197,13 @@ def count_in_order(
     draws: Sequence[NegativeDraw],
     most_seen: int | None,
 ) -> list[CrossFeatures]:
-    """Count a batch in order of time; for each epoch, its candidates' cross features by then.
+    """Count a batch in order of time, and return each epoch's cross features of candidates as they were at each event.
 
-    Whatever order an epoch runs in, no event sees its own future. Draws are keyed, so they are known before.
+    Whatever the order of an epoch, no event sees its own future. Draws of negatives are keyed, so they are known in advance.
     """
     found, neighbours = [_Found() for _ in orders], catalogue.has_neighbours
     choices = catalogue.items.choices
-    choices[slots[came > 0]] = -1  # not live before their event, though users may have had them in an earlier life
+    choices[slots[came > 0]] = -1  # not live before their event, though users may have had them before an earlier removal
     places = [np.argsort(order).tolist() for order in orders] if neighbours else []
     for e, (slot, user) in enumerate(zip(slots.tolist(), batch.user.tolist(), strict=True)):
         if came[e]:
@@ -226,7 +226,7 @@ def count_in_order(
 
 
 class _Found:
-    """Cross features as they are found, event by event. Many small arrays become one now and then: they weigh much."""
+    """Cross features collected event by event. Small arrays are joined from time to time, as each one takes much memory."""
 
     _MANY = 1024
 
@@ -236,7 +236,7 @@ class _Found:
         self._values = [np.zeros((0, CROSS_FEATURES), np.float32)]
 
     def add(self, candidate: Integers, value: Floats) -> None:
-        """Those of the next event."""
+        """Append the cross features of the next event."""
         self._counts.append(len(candidate))
         self._candidates.append(candidate)
         self._values.append(value)
@@ -246,7 +246,7 @@ class _Found:
             self._values[last:] = [np.concatenate(self._values[last:])]
 
     def all(self, events: int) -> CrossFeatures:
-        """All of them."""
+        """Return the cross features of all events."""
         counts = self._counts or [0] * events
         return CrossFeatures(_offsets(counts), np.concatenate(self._candidates), np.concatenate(self._values))
 

@@ -1,1 +1,1 @@
-"""Lists and what is said of them: answers to requests, similar, trending and new items, rules, explanations, inspection."""
+"""Lists of items: recommended, similar, trending and new ones, with rules, explanations and inspection of the model."""

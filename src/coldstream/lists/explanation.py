@@ -1,8 +1,8 @@
-"""Why a score is what it is: the terms that it is the sum of.
+"""Explanation of a score as the sum of its terms.
 
-An explanation is made in two steps. `side_of` copies what a side of a score brings, in one pass over its features.
-`explained` works on those copies alone, so it may run in another thread while others learn. Its work is bounded: where
-features make too many terms, those of a field go together, and their pairs with another field are one product of two sums.
+An explanation is made in two steps. `side_of` copies the parts of one side of a score, in one pass over its features.
+`explained` works on those copies alone, so it may run in another thread during learning. Its work is bounded: where the
+features make too many terms, those of a field are added up, and their pairs with another field are one product of two sums.
 """
 
 import math
@@ -16,17 +16,17 @@ from coldstream.model.factorization_machine import FactorizationMachine
 from coldstream.support.arrays import Doubles
 
 MOST_TERMS = 1000
-"""Terms that an explanation has at most, and the most that are worked out feature by feature."""
+"""Most terms of an explanation; where single features would make more, they are added up by field."""
 
 REST = "rest"
-"""Stands for all terms that are too light to be listed. No feature has this name: each begins with its side."""
+"""Name of the sum of all unlisted terms. No feature has this name: the name of each begins with its side."""
 
 
 class Term(NamedTuple):
-    """One addend and its `value`: no features for w0, one for a linear term, two for an interaction.
+    """One addend and its `value`; `features` has no name for w0, one for a linear term, two for an interaction.
 
-    Where features make too many terms, the name of a field stands for all that a request or an item has of it; `rest` alone
-    stands for all the terms that are not listed.
+    Where features make too many terms, the name of a field stands for all features that a request or an item has of it.
+    `rest` alone stands for all terms that are not listed.
     """
 
     features: tuple[str, ...]
@@ -34,14 +34,14 @@ class Term(NamedTuple):
 
 
 class Explanation(NamedTuple):
-    """A score and the terms that add up to it but for rounding, the weightiest first and `rest` at the end."""
+    """A score and the terms whose sum it is up to rounding, the largest absolute value first and `rest` at the end."""
 
     score: float
     terms: tuple[Term, ...]
 
 
 class ScoreSide(NamedTuple):
-    """The request side or the item side of a score, in copies: by feature its field, its value, x · w and x · v."""
+    """A copy of the request side or the item side of a score: each feature's field, value, x · w and x · v."""
 
     fields: tuple[str, ...]
     values: tuple[str, ...]
@@ -50,7 +50,7 @@ class ScoreSide(NamedTuple):
 
 
 class Addends(NamedTuple):
-    """All that a score adds up from."""
+    """The parts that a score is the sum of."""
 
     score: float
     intercept: float
@@ -60,7 +60,7 @@ class Addends(NamedTuple):
 
 
 def side_of(machine: FactorizationMachine, x: Sparse) -> ScoreSide:
-    """What a side brings."""
+    """Copy the parts of one side of a score from its features."""
     theta, owner = machine.parameters.theta, machine.vocabulary.owner
     fields, values = zip(*map(owner, x.column.tolist()), strict=True) if len(x.column) else ((), ())
     value = x.value.astype(np.float64)
@@ -69,7 +69,7 @@ def side_of(machine: FactorizationMachine, x: Sparse) -> ScoreSide:
 
 
 def explained(addends: Addends, most: int = MOST_TERMS) -> Explanation:
-    """The linear and pairwise terms of a score, at most so many."""
+    """Return the linear and pairwise terms of a score, at most `most` of them."""
     request, item = _by_feature(addends.request), _by_feature(addends.item)
     if _term_count(addends.pairs, len(request.names), len(item.names)) > MOST_TERMS:
         request, item = _by_field(addends.request), _by_field(addends.item)
@@ -77,7 +77,7 @@ def explained(addends: Addends, most: int = MOST_TERMS) -> Explanation:
 
 
 class _Groups(NamedTuple):
-    """Features added up: by group its name, how many they are, Σ x w, Σ x v and Σ |x v|²."""
+    """Features added up in groups: for each its name, its number of features, Σ x w, Σ x v and Σ |x v|²."""
 
     names: list[str]
     size: Doubles
@@ -92,7 +92,7 @@ def _by_feature(side: ScoreSide) -> _Groups:
 
 
 def _by_field(side: ScoreSide) -> _Groups:
-    """Those of a field go together; one that is alone keeps its name."""
+    """Add up the features of each field; a field with a single feature keeps the feature's name."""
     members: dict[str, list[int]] = {}
     for n, field in enumerate(side.fields):
         members.setdefault(field, []).append(n)
@@ -105,7 +105,7 @@ def _by_field(side: ScoreSide) -> _Groups:
 
 
 def _term_count(pairs: Pairs, request: int, item: int) -> int:
-    """How many terms so many groups make."""
+    """Return the number of terms that `request` and `item` groups make."""
     total = request + item
     within = {"across": request * item, "j>i": total * (total - 1) // 2, "j>=i": total * (total + 1) // 2}
     return 1 + total + within[pairs]
@@ -114,7 +114,7 @@ def _term_count(pairs: Pairs, request: int, item: int) -> int:
 def _weightiest(addends: Addends, request: _Groups, item: _Groups, most: int) -> tuple[Term, ...]:
     names, sides = request.names + item.names, len(request.names)
     products = _products(addends.pairs, request, item)
-    # Terms in order: w0, the linear ones, and the pairs row by row. What is zero is none.
+    # Terms in order: w0, the linear ones, and the pairs row by row. Terms that are zero are left out.
     values = np.concatenate([[addends.intercept], request.w, item.w, products.ravel()])
     order = np.argsort(-np.abs(values), kind="stable")
     order = order[: np.count_nonzero(values)]
@@ -135,12 +135,12 @@ def _weightiest(addends: Addends, request: _Groups, item: _Groups, most: int) ->
 
 
 def _products(pairs: Pairs, request: _Groups, item: _Groups) -> Doubles:
-    """The pairs of every two groups, each once, and of a group with itself those among its own features."""
+    """Return the product of every two groups, once each, and of each group with itself the pairs among its features."""
     if pairs == "across":
         return request.V @ item.V.T
     size, _, V, squares = (np.concatenate(parts) for parts in zip(request[1:], item[1:], strict=True))
     products: Doubles = np.triu(V @ V.T, 1)
-    # Σ_{i<j} ⟨a_i, a_j⟩ = (|Σ a|² − Σ |a|²) / 2; a feature that is alone has no pair, and no rounding may make it one.
+    # Σ_{i<j} ⟨a_i, a_j⟩ = (|Σ a|² − Σ |a|²) / 2. A single feature has no pair, which rounding must not turn into one.
     among = np.where(size > 1, ((V * V).sum(axis=1) - squares) / 2, 0.0)
     np.fill_diagonal(products, among + squares if pairs == "j>=i" else among)
     return products

@@ -1,7 +1,7 @@
-"""Looking at what was learned: features by name, which are alike, which have changed, how strongly fields are held.
+"""Inspection of what was learned: search by name, nearest features, changes of parameters, and penalties by field.
 
-What is looked for by name is answered in pages, and one page looks at so many names and no more. What has to be compared
-with all features is worked out in steps, between which others get their turn.
+A search by name is answered in pages, and one page examines a bounded number of names. A comparison with all features is
+computed in steps, between which other work can run.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,26 +20,26 @@ from coldstream.users.states import UserStates
 
 
 class UserCursor(NamedTuple):
-    """A place in the list, and who was before it. As a text it is what clients send back."""
+    """A place in the list of users that stays valid when users before it are removed. Clients send it back as a text."""
 
     place: int
-    """How many users are before it."""
+    """Number of users before the place."""
     epoch: int
-    """Since when those are counted who went."""
+    """Log position from which removed users are counted."""
     departures: int
-    """How many had gone by then."""
+    """Number of users removed by then."""
     user: str
-    """The last before the place."""
+    """The last user before the place."""
 
     @classmethod
     def at(cls, users: UserStates, place: int) -> "UserCursor":
-        """The cursor of a place, now."""
+        """Return the cursor of a place in the present list."""
         last = next(islice(users, place - 1, place), "") if place else ""
         return cls(place, users.epoch, users.departures, last)
 
     @classmethod
     def of(cls, text: str) -> "UserCursor":
-        """The inverse of `text`."""
+        """Parse a cursor's `text`, or raise `InvalidInput`."""
         parts = text.split(".", 3)
         if len(parts) != 4 or not all(part.isascii() and part.isdigit() and len(part) < 17 for part in parts[:3]):
             error = InvalidInput(f"cursor must be one that a page gave, got {shown(text)}; leave it out to begin anew")
@@ -50,12 +50,12 @@ class UserCursor(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The cursor as clients have it."""
+        """The cursor as clients receive it."""
         return f"{self.place}.{self.epoch}.{self.departures}.{self.user}"
 
     def found(self, users: UserStates) -> int:
-        """The place now. Where the user has gone as well, some may come again."""
-        # Whoever went was before the place at worst, so nobody is passed over.
+        """Return the present place. If the cursor's own user was removed too, some users may be listed again."""
+        # At worst all removed users were before the place: going back by their number skips no user.
         known = users.epoch == self.epoch and users.departures >= self.departures
         earliest = max(0, self.place - (users.departures - self.departures)) if known else 0
         if self.user not in users:
@@ -64,45 +64,45 @@ class UserCursor(NamedTuple):
         for place, user in enumerate(islice(users, start, self.place), start + 1):
             if user == self.user:
                 return place
-        return earliest  # it went, and came again behind all others
+        return earliest  # the user was removed, and added again at the end
 
 
 MOST_LOOKED_AT = 10_000
-"""Names that one page looks at. A long text counts as several: one for every 64 characters."""
+"""Most names that one page examines. A long text counts as several: one more for every 64 characters."""
 
 STEP = 8192
-"""Features that are compared in one step."""
+"""Features compared in one step."""
 
 FieldValue: TypeAlias = tuple[int, str]
-"""The number of a field and a value of it: what has a column, or had one, or may have one."""
+"""Number of a field and one of its values, which may or may not have a column."""
 
 
 class Found(NamedTuple):
-    """A page of those that were looked for."""
+    """A page of search results."""
 
     names: list[str]
     total: int | None
-    """How many there are in all; None where that would take more than one page to find out."""
+    """Number of matches in all; None if counting them takes more than one page."""
     next: int | None
-    """Where the next page begins; None where nothing is left."""
+    """Place where the next page begins; None after the last page."""
 
 
 class Near(NamedTuple):
-    """A feature and the cosine between its vector and the one that was asked about."""
+    """A feature and the cosine between its vector and that of the feature asked about."""
 
     feature: str
     similarity: float
 
 
 class Change(NamedTuple):
-    """A feature and how far its weight and vector have moved."""
+    """A feature and the distance by which its weight and vector have moved."""
 
     feature: str
     change: float
 
 
 class Candidate(NamedTuple):
-    """What may be found: its place, its name, and the text that is searched; a gap has none."""
+    """A possible match: its place, its name, and the text that is searched, None for a gap."""
 
     place: int
     name: str
@@ -110,12 +110,12 @@ class Candidate(NamedTuple):
 
 
 def named(field: str, value: str) -> str:
-    """A feature as people read it: `item.genre=jazz`."""
+    """Return the name of a feature for people: `item.genre=jazz`."""
     return f"{field}={value}" if value else field
 
 
 def searched(candidates: Iterator[Candidate], text: str, limit: int) -> Found:
-    """The first of the candidates that hold a text, whatever the case, and how many there are among all of these."""
+    """Find the first `limit` candidates whose text contains `text`, ignoring case, and count all matches."""
     wanted, names, total, looked = text.casefold(), list[str](), 0, 0
     beyond: int | None = None
     for place, name, own in candidates:
@@ -126,7 +126,7 @@ def searched(candidates: Iterator[Candidate], text: str, limit: int) -> Found:
             continue
         if len(names) == limit:
             beyond = place if beyond is None else beyond
-            if not wanted:  # whoever looks for nothing in particular is told the total by an index
+            if not wanted:  # without a search text, an index gives the total
                 return Found(names, None, beyond)
         else:
             names.append(name)
@@ -135,7 +135,7 @@ def searched(candidates: Iterator[Candidate], text: str, limit: int) -> Found:
 
 
 class Inspection:
-    """A closer look at what is known. It only reads."""
+    """Read-only inspection of the model, the catalogue and the users."""
 
     def __init__(self, shared: SharedModel, users: UserStates, events: int) -> None:
         self._shared, self._users, self._events = shared, users, events
@@ -145,17 +145,17 @@ class Inspection:
 
     @property
     def rows(self) -> int:
-        """How many rows of parameters are in use, gaps included."""
+        """Number of parameter rows in use, gaps included."""
         return self._shared.machine.parameters.columns
 
     def rows_to_come(self, first: int, last: int) -> list[NDArray[Any]]:
-        """The memory of rows behind those in use, as far as it is reserved, for whoever sees to it that it is there."""
+        """Return the reserved memory of rows that are not in use yet, so that a caller can make it resident."""
         return self._shared.machine.parameters.reserved(first, last)
 
     # Pages
 
     def features(self, search: str, limit: int, after: int = 0, field: str | None = None) -> Found:
-        """Names of features that hold a text, of one field such as `item.genre` or of all; one that is the text is first."""
+        """Find features whose names contain a text, of one `field` such as `item.genre` or all; an exact match is first."""
         vocabulary = self._vocabulary
         number = None if field is None else _field(vocabulary, field)
         columns = iter(range(after, len(vocabulary))) if number is None else vocabulary.columns(number, after)
@@ -166,7 +166,7 @@ class Inspection:
         return found if search else found._replace(total=total)
 
     def items(self, search: str, limit: int, after: int = 0) -> Found:
-        """Ids of items that hold a text in their id or their attributes, in the order of `Recommender.place`."""
+        """Find items whose id or attributes contain a text, in the order of `Recommender.place`."""
         catalogue = self._shared.catalogue
         places = range(after, len(catalogue.ids))
         listed = (_listed(catalogue.ids[place], place, catalogue.attributes[place], catalogue) for place in places)
@@ -174,34 +174,34 @@ class Inspection:
         return found if search else found._replace(total=len(catalogue))
 
     def users(self, search: str, limit: int, after: int = 0) -> Found:
-        """Ids of users that hold a text; one that is the text is first."""
+        """Find users whose id contains a text; an exact match is first."""
         some = enumerate(islice(self._users, after, None), after)
         listed = (Candidate(place, user, user) for place, user in some)
         found = _found(listed, search, limit, after, bool(search) and search in self._users)
         return found if search else found._replace(total=len(self._users))
 
     def user_cursor(self, place: int) -> str:
-        """What leads to a place in the list of users also when some before it have gone."""
+        """Return a cursor to a place in the list of users, which stays valid if users before it are removed."""
         return UserCursor.at(self._users, place).text
 
     def user_place(self, cursor: str) -> int:
-        """Where a cursor leads now."""
+        """Return the place that a cursor leads to in the present list."""
         return UserCursor.of(cursor).found(self._users)
 
     def values(self, field: str, limit: int) -> list[str]:
-        """The first values that a field has had, such as `item.genre`."""
+        """Return the first values of a field such as `item.genre`."""
         vocabulary = self._vocabulary
         columns = islice(vocabulary.columns(_field(vocabulary, field)), limit)
         return [value for column in columns if (value := vocabulary.value(column)) is not None]
 
     def count(self, field: str) -> int:
-        """How many values a field has had, such as `item.genre`."""
+        """Return the number of values of a field such as `item.genre`."""
         return self._vocabulary.count(_field(self._vocabulary, field))
 
-    # Who had what
+    # Features by user
 
     def given_in_steps(self) -> Steps[set[FieldValue]]:
-        """All values of users' attributes and of contexts that have a column. What is new meanwhile may be missing."""
+        """Collect in steps all values of users' attributes and contexts that have a column; newest ones may be missing."""
         encoder, found = self._shared.encoder, set[FieldValue]()
         for number in [number for side in ("user", "context") for number in encoder.attribute_fields(side)]:
             first = 0
@@ -213,26 +213,26 @@ class Inspection:
         return found
 
     def values_of(self, side: str, given: Mapping[str, Any]) -> list[FieldValue]:
-        """The values of a user's attributes, or of a context, as given, whether they have a column or not."""
+        """Return the values of a user's attributes, or of a context, as given, whether they have a column or not."""
         return self._shared.encoder.given_values(side, given)
 
     def columns(self, values: Iterable[FieldValue]) -> list[int]:
-        """The columns that values have now; those that have none are left out."""
+        """Return the present columns of values; values without one are left out."""
         found = (self._vocabulary.find(number, value) for number, value in values)
         return [column for column in found if column is not None]
 
     def field_name(self, number: int) -> str:
-        """The name of a field, such as `user.country`."""
+        """Return the name of a field, such as `user.country`."""
         return self._vocabulary.fields[number]
 
     # Comparisons
 
     def nearest(self, feature: str, n: int) -> list[Near]:
-        """The features most like one, by the cosine of their vectors."""
+        """Return the features nearest to one, by the cosine of their vectors."""
         return finished(self.nearest_in_steps(feature, n))
 
     def nearest_in_steps(self, feature: str, n: int) -> Steps[list[Near]]:
-        """The same in steps."""
+        """Find in steps the features nearest to one; raise `UnknownId`, or `InvalidInput` if the feature has no vector."""
         column = _column_or_none(self._vocabulary, feature)
         if column is None:
             raise UnknownId(f"feature {shown(feature)} is not known; look for it with a part of its name")
@@ -241,23 +241,23 @@ class Inspection:
         return _nearest(self._shared, column, n)
 
     def penalties(self) -> dict[str, float]:
-        """λ per field where it adapts per field: of the vectors, or of the weight where a field has none. Else nothing."""
+        """Return λ by field, of its vectors or, without any, of its weight; an empty dict unless λ adapts per field."""
         return _penalties(self._shared)
 
     def changes(self) -> "Changes":
-        """The parameters as they are now, to compare with later."""
+        """Copy the present parameters, to compare later ones with them."""
         return finished(self.changes_in_steps())
 
     def changes_in_steps(self) -> Steps["Changes"]:
-        """The same in steps."""
+        """Copy the parameters in steps, to compare later ones with them."""
         return Changes.copied(self._shared, self._events)
 
     def changed(self, since: "Changes", n: int) -> list[Change]:
-        """The features that have moved farthest since then."""
+        """Return the features whose parameters moved farthest since a copy."""
         return finished(since.most(self._shared, n))
 
     def changed_in_steps(self, since: "Changes", n: int) -> Steps[list[Change]]:
-        """The same in steps."""
+        """Find in steps the features whose parameters moved farthest since a copy."""
         return since.most(self._shared, n)
 
 
@@ -274,13 +274,13 @@ def _listed(item: str, place: int, attributes: Any, live: Any) -> Candidate:
 
 
 def _found(candidates: Iterator[Candidate], text: str, limit: int, after: int, there: bool) -> Found:
-    """A page; where something is there that is the text itself, it is the first on the first page and on no other.
+    """Return a page; an exact match, if there is one, is listed first on the first page and on no other.
 
-    Pages of one stay in order: the page behind one that holds only the text could begin where the first did.
+    Pages of one name keep the order: the page after one with only the exact match could begin where the first one did.
     """
     if not there or limit < 2:
         found = searched(candidates, text, limit)
-        return found if after == 0 else found._replace(total=None)  # of those before, nothing is known here
+        return found if after == 0 else found._replace(total=None)  # matches before `after` are not counted here
     first = after == 0
     found = searched((one for one in candidates if one.name != text), text, limit - first)
     total = found.total + 1 if first and found.total is not None else None
@@ -295,7 +295,7 @@ def _field(vocabulary: Vocabulary, name: str) -> int:
 
 
 def _column_or_none(vocabulary: Vocabulary, feature: str) -> int | None:
-    """The column of a feature by its name. Names of fields may hold an = too, so every one of them may be the last."""
+    """Return the column of a feature by name. Names of fields may contain =, so the name is split at each = in turn."""
     ends = [n for n, character in enumerate(feature) if character == "="]
     for field, value in [(feature, ""), *((feature[:end], feature[end + 1 :]) for end in ends)]:
         number = vocabulary.field(field)
@@ -306,7 +306,7 @@ def _column_or_none(vocabulary: Vocabulary, feature: str) -> int | None:
 
 
 class _Best:
-    """The best n of many numbers that come piece by piece; of equal ones, those that came first."""
+    """The n largest of many numbers that arrive in pieces; of equal ones, those that arrived first."""
 
     def __init__(self, n: int) -> None:
         self._n = n
@@ -318,7 +318,7 @@ class _Best:
         self._number, self._column = numbers[order], np.concatenate([self._column, columns])[order]
 
     def named(self, vocabulary: Vocabulary) -> list[tuple[str, float]]:
-        """Their names, less those that have gone meanwhile."""
+        """Return the names of the best columns with their numbers, without features that were removed meanwhile."""
         owners = [vocabulary.owner_or_none(column) for column in self._column.tolist()]
         numbers = self._number.tolist()
         return [(named(*owner), number) for owner, number in zip(owners, numbers, strict=True) if owner is not None]
@@ -336,7 +336,7 @@ def _nearest(shared: SharedModel, column: int, n: int) -> Steps[list[Near]]:
         V = shared.machine.parameters.theta.V[first:last]
         with np.errstate(invalid="ignore", divide="ignore"):
             cosine = V @ own / (np.linalg.norm(V, axis=1) * length)
-        cosine = np.where(np.isfinite(cosine), cosine, -1.0)  # a vector of no length points nowhere
+        cosine = np.where(np.isfinite(cosine), cosine, -1.0)  # a vector of length 0 has no direction
         used = np.array(vocabulary.fields_of(first, last), np.int32) >= 0
         columns = np.flatnonzero(used) + first
         columns = columns[columns != column]
@@ -357,7 +357,7 @@ def _penalties(shared: SharedModel) -> dict[str, float]:
 
 
 class Changes:
-    """How far features have moved since a moment: a copy of the parameters of then."""
+    """A copy of the parameters at a moment, to measure how far features have moved since."""
 
     def __init__(self, columns: int, factors: int, events: int) -> None:
         self.events = events
@@ -368,7 +368,7 @@ class Changes:
 
     @classmethod
     def copied(cls, shared: SharedModel, events: int) -> Steps["Changes"]:
-        """The parameters as they are now, or come to be between two steps."""
+        """Copy the parameters in steps; changes between two steps are included."""
         vocabulary, factors = shared.encoder.vocabulary, shared.machine.parameters.theta.V.shape[1]
         changes = cls(len(vocabulary), factors, events)
         for first, last in _pieces(len(vocabulary)):
@@ -380,7 +380,7 @@ class Changes:
         return changes
 
     def most(self, shared: SharedModel, n: int) -> Steps[list[Change]]:
-        """The features that have moved farthest. Those that came or went since are not compared."""
+        """Find in steps the features that moved farthest. Features added or removed since the copy are not compared."""
         vocabulary, best = shared.encoder.vocabulary, _Best(n)
         for first, last in _pieces(len(self._value)):
             theta, own = shared.machine.parameters.theta, slice(first, last)

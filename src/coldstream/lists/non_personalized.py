@@ -1,4 +1,4 @@
-"""Lists that are not for one user: items like one, items chosen much lately, and items that came last."""
+"""Lists that are the same for all users: similar items, trending items, and the newest items."""
 
 import math
 
@@ -11,13 +11,13 @@ from coldstream.scoring.folding import fold_items
 from coldstream.support.arrays import Doubles, Flags, Floats, Integers
 
 EVIDENCE = 10.0
-"""Choices of an item after which what is chosen together with it counts as much as what its vector is like."""
+"""Choices of an item at which co-occurrence weighs as much as the similarity of vectors."""
 
 
 def similar(shared: SharedModel, slot: int, n: int, excluded: Flags) -> list[tuple[int, float]]:
-    """The items most like one, best first: chosen together with it, and with a vector that points the same way.
+    """Return the items most similar to one, best first: often chosen together with it, or with a similar vector.
 
-    What is chosen together counts the more, the more often the item was chosen. A new item is known by its attributes.
+    The weight of co-occurrence grows with the number of choices of the item. A new item is compared by its attributes.
     """
     catalogue = shared.catalogue
     items, position = catalogue.items, int(catalogue.items.position[slot])
@@ -30,7 +30,7 @@ def similar(shared: SharedModel, slot: int, n: int, excluded: Flags) -> list[tup
 
 
 def _together(shared: SharedModel, slot: int) -> Doubles:
-    """By position, the cosine of how often items were chosen with one: c / √(n m)."""
+    """Return by position the cosine of an item's co-occurrence with one: c / √(n m)."""
     items = shared.catalogue.items
     rows, cosine = items.neighbours, np.zeros(items.size)
     if not shared.catalogue.has_neighbours:
@@ -44,7 +44,7 @@ def _together(shared: SharedModel, slot: int) -> Doubles:
 
 
 def _alike(shared: SharedModel, position: int) -> Doubles:
-    """By position, the cosine of the vectors of items with that of one, ids and attributes added up."""
+    """Return by position the cosine of an item's vector with that of one, each summed over id and attributes."""
     Z = item_vectors(shared)
     length = np.sqrt(np.einsum("ij,ij->i", Z, Z))
     cosine: Doubles = (Z @ Z[position]).astype(np.float64) / np.maximum(length * length[position], 1e-12)
@@ -52,7 +52,7 @@ def _alike(shared: SharedModel, position: int) -> Doubles:
 
 
 def item_vectors(shared: SharedModel) -> Floats:
-    """By position, what each item's id and attributes add up to. Of an id that nobody chose nothing is known yet."""
+    """Return by position the sum of the vectors of an item's id and attributes; without the id where it was never chosen."""
     theta, items = shared.machine.parameters.theta, shared.catalogue.items
     Z = np.empty((items.size, theta.V.shape[1]), np.float32)
     fold_items(theta, items, shared.machine.rule.pairs, Z, np.empty(items.size, np.float32))
@@ -62,7 +62,7 @@ def item_vectors(shared: SharedModel) -> Floats:
 
 
 def trending(shared: SharedModel, half_life: float | None, n: int, excluded: Flags, events: int) -> list[tuple[int, float]]:
-    """The items chosen most lately, by a count of which half is forgotten every so many events; the count comes along."""
+    """Return the items chosen most lately with their decaying counts, by the trend whose half-life is nearest."""
     items = shared.catalogue.items
     half_lives = np.log(2.0) / items.trends.rate.astype(np.float64)
     h = _nearest(half_lives, half_life)
@@ -76,7 +76,7 @@ def trending(shared: SharedModel, half_life: float | None, n: int, excluded: Fla
 
 
 def _nearest(half_lives: Doubles, wanted: float | None) -> int:
-    """The place of the half-life that is nearest to what is asked for; of none, the shortest."""
+    """Return the place of the half-life nearest to the wanted one, or of the shortest if none is wanted."""
     if not len(half_lives):
         raise InvalidInput("trending must have a trend to go by, got a schema without any; declare one in it")
     if wanted is None:
@@ -89,14 +89,14 @@ def _nearest(half_lives: Doubles, wanted: float | None) -> int:
 
 
 def newest(shared: SharedModel, n: int, excluded: Flags) -> list[tuple[int, float]]:
-    """The items that came last, the latest first, and which of all arrivals each was."""
+    """Return the items that arrived last, the latest first, with their arrival numbers."""
     live, items = shared.catalogue.live(), shared.catalogue.items
     arrival = items.registered_at[live].astype(np.float64)
     return _best(shared, np.where(excluded[live] > 0, -np.inf, arrival) if len(excluded) else arrival, n)
 
 
 def _best(shared: SharedModel, score: Doubles, n: int) -> list[tuple[int, float]]:
-    """The slots of the n highest scores by position, highest first; of equals, the earlier registration. −∞ is left out."""
+    """Return the slots of the n highest scores, highest first, ties by registration. Scores of −∞ are left out."""
     live = shared.catalogue.live()
     if n < len(score):
         least = np.partition(score, len(score) - n)[len(score) - n]

@@ -1,4 +1,4 @@
-"""Rules on a list: what comes forward or steps back, how many of a kind, what is pinned, and how different items are."""
+"""Rules on a list: boosts, caps per value, pinned items, and diversity."""
 
 import math
 from collections import Counter
@@ -17,21 +17,21 @@ from coldstream.scoring.requests import EncodedRequest
 from coldstream.support.arrays import Doubles, Flags, plain
 
 MOST_RULES = 64
-"""Boosts, pins or capped fields of one request."""
+"""Most boosts, pins or capped fields of one request."""
 MAX_LOOK_UPS = 3
-"""How often the conditions of boosts are looked up in steps, where items change meanwhile."""
+"""Passes in which the conditions of boosts are looked up in steps while items change."""
 POOL = 10
-"""Diversity chooses from so many times as many items as are wanted, and from 100 at least."""
+"""Candidates per wanted item that diversity chooses from, with at least 100 in all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Boost:
-    """Items that come forward or step back. Validated when built."""
+    """Items that a list moves up or down. Validated when built."""
 
     where: Mapping[str, Any] = field(hash=False)
-    """Which items: conditions by field, as in `recommend`."""
+    """The items concerned: conditions by field, as in `recommend`."""
     factor: float = 2.0
-    """How much likelier they are than they would be: 2 brings them forward, .5 buries them."""
+    """Factor on the odds of each item: 2 moves it up, .5 moves it down."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.where, Mapping):
@@ -45,16 +45,16 @@ class Boost:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What else holds for a list. Validated when built."""
+    """Rules that a list must follow. Validated when built."""
 
     boosts: Sequence[Boost] = ()
-    """Items that come forward or step back; one that several match gets the product of their factors."""
+    """Boosts of items; an item that several match gets the product of their factors."""
     most_per: Mapping[str, int] = field(default_factory=dict, hash=False)
-    """By item field, how many items of one value a list may have, pinned ones included."""
+    """By item field, the most items of one value that a list may have, pinned ones included."""
     pins: Mapping[int, str] = field(default_factory=dict, hash=False)
-    """By position, 1 for the first, the item that stands there: whatever its score is, and whether the user had it."""
+    """By position, 1 for the first, the item pinned there, whatever its score is, and whether or not the user had it."""
     diversity: float = 0.0
-    """From 0, by score alone, to 1: as different from those above as vectors can tell, among the best."""
+    """Weight of diversity: 0 ranks by score alone; 1 picks, among the best, items most unlike those above, by vectors."""
 
     def __post_init__(self) -> None:
         given: Any = self.boosts
@@ -84,9 +84,9 @@ class Rules:
 
 
 def ruled(shared: SharedModel, request: EncodedRequest, rules: Rules, events: int) -> list[tuple[int, float]]:
-    """Slots and scores of the best items of a request under rules, as they are to be shown.
+    """Return slots and scores of the best items of a request under rules, in the order of the list.
 
-    Of caps the list is exact: it is what one gets who goes down the whole ranking and passes over what is full.
+    Caps are exact: the list equals a walk down the whole ranking that skips every item with a value at its cap.
     """
     request = request._replace(added=_added(shared, rules.boosts))
     caps, mask = _Caps(shared, rules.most_per), _mask(shared, request.excluded)
@@ -115,9 +115,9 @@ def ruled(shared: SharedModel, request: EncodedRequest, rules: Rules, events: in
 
 
 def look_up_in_steps(shared: SharedModel, rules: Rules) -> Generator[None, None, None]:
-    """Look up which items each boost is for, a boost at a time, so that `ruled` finds it kept.
+    """Look up which items each boost applies to, one boost per step, so that `ruled` finds the result cached.
 
-    Items may change between two steps, and then it is looked up again; after `MAX_LOOK_UPS` passes `ruled` does it itself.
+    If items change between two steps, all boosts are looked up again; after `MAX_LOOK_UPS` passes `ruled` does it itself.
     """
     for _ in range(MAX_LOOK_UPS):
         changes = shared.catalogue.changes
@@ -129,7 +129,7 @@ def look_up_in_steps(shared: SharedModel, rules: Rules) -> Generator[None, None,
 
 
 def _asked(rules: Rules, wanted: int) -> int:
-    """How many items to look at for so many."""
+    """Return how many items to request from the scorer to pick `wanted` ones."""
     if rules.diversity:
         return max(POOL * wanted, 100)
     return 4 * wanted + 16 if rules.most_per else wanted
@@ -140,7 +140,7 @@ def _mask(shared: SharedModel, excluded: Flags) -> Flags:
 
 
 def _added(shared: SharedModel, boosts: Sequence[Boost]) -> Any:
-    """Per slot, the logarithm of all factors that hold: scores are logarithms of odds."""
+    """Return by slot the logarithm of all matching factors: scores are logarithms of odds."""
     if not boosts:
         return np.zeros(0, np.float32)
     added = np.zeros(len(shared.catalogue.ids), np.float32)
@@ -150,7 +150,7 @@ def _added(shared: SharedModel, boosts: Sequence[Boost]) -> Any:
 
 
 def _boosted(shared: SharedModel, boosts: Sequence[Boost], number: int) -> Flags:
-    """Per slot, 0 where a boost is for the item."""
+    """Return by slot 0 where a boost applies to the item."""
     try:
         return refused_slots(shared.catalogue, shared.encoder, boosts[number].where)
     except InvalidInput as error:
@@ -159,7 +159,7 @@ def _boosted(shared: SharedModel, boosts: Sequence[Boost], number: int) -> Flags
 
 
 def _pinned(shared: SharedModel, pins: Mapping[int, str], mask: Flags, n: int) -> dict[int, int]:
-    """By place from 0, the slots of those pinned items that are there and may be recommended."""
+    """Return by place, from 0, the slots of those pinned items that are live and may be recommended."""
     catalogue, places = shared.catalogue, dict[int, int]()
     for position, item in sorted(pins.items()):
         if position <= n and item in catalogue and not mask[catalogue.slot(item)]:
@@ -170,7 +170,7 @@ def _pinned(shared: SharedModel, pins: Mapping[int, str], mask: Flags, n: int) -
 def _picked(
     shared: SharedModel, found: Sequence[tuple[int, float]], wanted: int, caps: "_Caps", diversity: float
 ) -> list[tuple[int, float]]:
-    """The first of a ranking that are not full; or, with diversity, the best by the trade-off with those above."""
+    """Pick the first items of a ranking that caps allow or, with diversity, those of the best marginal relevance."""
     if not diversity:
         taken: list[tuple[int, float]] = []
         for slot, score in found:
@@ -185,7 +185,7 @@ def _picked(
 def _diverse(
     shared: SharedModel, found: Sequence[tuple[int, float]], wanted: int, caps: "_Caps", diversity: float
 ) -> list[tuple[int, float]]:
-    """Maximal marginal relevance: (1 − d) score − d cosine with the most similar above, scores from 0 to 1."""
+    """Pick by maximal marginal relevance: (1 − d) score − d cosine with the most similar item above; scores from 0 to 1."""
     if not found:
         return []
     vectors = _unit_vectors(shared, [slot for slot, _ in found])
@@ -204,7 +204,7 @@ def _diverse(
 
 
 def _unit_vectors(shared: SharedModel, slots: Sequence[int]) -> Doubles:
-    """What the ids and attributes of items add up to, each of length 1."""
+    """Return the vectors of items, summed over id and attributes, each scaled to length 1."""
     V, items = shared.machine.parameters.theta.V, shared.catalogue.items
     vectors = np.zeros((len(slots), V.shape[1]))
     for row, slot in enumerate(slots):
@@ -221,7 +221,7 @@ def _unit_vectors(shared: SharedModel, slots: Sequence[int]) -> Doubles:
 
 
 class _Caps:
-    """How many of each value a list has already."""
+    """A count of the items of each value in a list, against their caps."""
 
     def __init__(self, shared: SharedModel, most_per: Mapping[str, int]) -> None:
         self._shared, self._most = shared, most_per
@@ -234,10 +234,10 @@ class _Caps:
         self._fields = {name: fields[name] for name in most_per}
         self._counts: dict[str, Counter[str]] = {name: Counter() for name in most_per}
         self._raws: dict[str, dict[str, Any]] = {name: {} for name in most_per}
-        self._known: dict[tuple[str, type, Any], str | None] = {}  # a value's label, by field and type: True is not 1
+        self._known: dict[tuple[str, type, Any], str | None] = {}  # a value's label, by field and type: True == 1
 
     def take(self, slot: int) -> bool:
-        """One more item, unless one of its values is full."""
+        """Count an item and return True, unless one of its values is at its cap."""
         own = {name: self._labels(name, slot) for name in self._most}
         if any(self._counts[name][label] >= self._most[name] for name, labels in own.items() for label in labels):
             return False
@@ -246,7 +246,7 @@ class _Caps:
         return True
 
     def full(self) -> Flags:
-        """Per slot, whether it has a value that is full."""
+        """Return by slot whether an item has a value at its cap."""
         full = np.zeros(len(self._shared.catalogue.ids), np.uint8)
         for name, counts in self._counts.items():
             raws = [self._raws[name][label] for label, count in counts.items() if count >= self._most[name]]

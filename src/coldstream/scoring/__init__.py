@@ -1,1 +1,1 @@
-"""From requests to scores, the best N, and ranks."""
+"""Scoring: from requests to scores, to the best N items, and to ranks."""

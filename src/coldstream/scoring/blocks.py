@@ -1,4 +1,4 @@
-"""A block of the scan: room for its scores, and what single items of it are marked with."""
+"""A block of the scan: space for its scores, and the marks of single items in it."""
 
 from typing import NamedTuple
 
@@ -10,11 +10,11 @@ from coldstream.support.compiled import inlined
 
 BLOCK = 512
 EXCLUDED = np.float32(-np.inf)
-"""The score of an item that a request may not get; no other score is infinite."""
+"""Score of an item excluded from a request; no other score is infinite."""
 
 
 class Marks(NamedTuple):
-    """What a request says of single items, bucketed by block; the entries of one item keep their order."""
+    """A request's marks on single items, grouped by block; the entries of one item keep their order."""
 
     start: Integers  # (blocks + 1,)
     position: Integers
@@ -23,7 +23,7 @@ class Marks(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Room for one block."""
+    """Scratch arrays for one block."""
 
     score: Floats
     trend: Floats  # (H, BLOCK)
@@ -34,14 +34,14 @@ class Room(NamedTuple):
 
 @inlined
 def room_of(items: Items) -> Room:
-    """Room for one block of these items."""
+    """Return scratch arrays for one block of these items."""
     trend, elapsed = np.empty((len(items.trends.rate), BLOCK), np.float32), np.empty(BLOCK, np.float32)
     return Room(np.empty(BLOCK, np.float32), trend, elapsed, np.empty(BLOCK, np.int32), np.zeros(BLOCK, np.float32))
 
 
 @inlined
 def bucketed(count: int, marks: Marks) -> Marks:
-    """Marks of so many items, by block."""
+    """Group the marks of `count` items by block."""
     blocks, found = (count + BLOCK - 1) // BLOCK, len(marks.position)
     start = np.zeros(blocks + 2, np.int32)
     for n in range(found):

@@ -1,9 +1,8 @@
-"""Derived features as a scan adds them: trends, and what belongs to a user and an item at once.
+"""Derived features as a scan adds them: trends and cross features.
 
-Nobody gives their values; they follow from what was chosen. A kind of them answers three questions, and nothing else knows
-how: the value of one item (`catalogue/trends.py` `value_at`, `catalogue/cross_features.py` `features_of`), what it adds to
-a block of scores (here), and what a choice counts (`catalogue/contrast.py` `count_choice`). The first two give the same
-bits.
+Callers do not give their values; they follow from the choices. Each kind of them is implemented in three places: the value
+for one item (`catalogue/trends.py` `value_at`, `catalogue/cross_features.py` `features_of`), what it adds to a block of
+scores (here), and what a choice counts (`catalogue/contrast.py` `count_choice`). The first two give the same bits.
 """
 
 from typing import NamedTuple
@@ -22,15 +21,15 @@ from coldstream.support.compiled import inlined
 
 
 class Derived(NamedTuple):
-    """What is worked out once per request."""
+    """Values for the derived features that are computed once per request."""
 
-    trend: Floats  # (B, H): t
+    trend: Floats  # (B, H): t = w + ⟨q, v⟩ of each trend
     together: Floats  # (B, L): Σ c/√n over the user's recent items
 
 
 @inlined
 def prepare_derived(theta: Theta, items: Items, batch: RequestBatch, q: Floats) -> Derived:
-    """What the derived features of all items need to know of every request."""
+    """Compute the values that each request needs for the derived features of all items."""
     H = len(items.trends.rate)
     trend = np.empty((len(batch.mask), H), np.float32)
     for b in range(len(batch.mask)):
@@ -42,7 +41,7 @@ def prepare_derived(theta: Theta, items: Items, batch: RequestBatch, q: Floats) 
 
 @inlined
 def _together(items: Items, batch: RequestBatch) -> Floats:
-    """How often every item was chosen together with the recent ones: most of a small catalogue, little of a large one."""
+    """Return how often each item was chosen together with the recent ones; dense for small catalogues, sparse for large."""
     neighbours, position = items.neighbours, items.position
     out = np.zeros((len(batch.mask), items.size if neighbours.column[TOGETHER] >= 0 else 0), np.float32)
     if out.shape[1]:
@@ -53,18 +52,18 @@ def _together(items: Items, batch: RequestBatch) -> Floats:
                 stop, scale = start + neighbours.length[batch.recent[n]], scale_of(items.choices[batch.recent[n]])
                 partner, together = neighbours.partner[start:stop], neighbours.together[start:stop]
                 for entry in range(len(partner)):
-                    # Unsigned, because it is then not asked whether an index counts from the end.
+                    # Unsigned, which saves the check whether an index counts from the end.
                     own[np.uint32(position[np.uint32(partner[entry])])] += np.float32(together[entry]) * scale
     return out
 
 
-# Kinds of marks beside the cross features: the item is excluded.
+# A kind of mark beside the cross features: the item is excluded.
 OUT = 3
 
 
 @inlined
 def marks_of(items: Items, batch: RequestBatch, b: int) -> Marks:
-    """What followed the user's last item, and what the user had."""
+    """Return marks for the items that followed the user's last item, and for those that the user had."""
     neighbours, position = items.neighbours, items.position
     recent = batch.recent[batch.offset[1, b] : batch.offset[1, b + 1]]
     first, stop = batch.offset[2, b], batch.offset[2, b + 1]
@@ -95,7 +94,7 @@ def marks_of(items: Items, batch: RequestBatch, b: int) -> Marks:
 
 @inlined
 def begin_block(items: Items, start: int, stop: int, clock: int, room: Room) -> None:
-    """What a block has that is the same for all requests: the values of its trends, and its choices."""
+    """Compute what all requests share in a block: the values of its trends, and its items' choices."""
     trends, rows = items.trends, items.rows
     size, decay = stop - start, np.float32(trends.prior_decay)
     counted_at, unchosen, slot = rows.counted_at[start:stop], rows.unchosen[start:stop], rows.slot[start:stop]
@@ -114,7 +113,7 @@ def begin_block(items: Items, start: int, stop: int, clock: int, room: Room) -> 
 def add_trends(
     derived: Derived, trend_product: Floats, trend_pair: Floats, b: int, start: int, stop: int, room: Room
 ) -> None:
-    """Add the trends to a block of scores, and their pairs with the rest of the item where they have any."""
+    """Add the trends to a block of scores, and their pairs with other item features where those count."""
     size, score = stop - start, room.score
     for h in range(room.trend.shape[0]):
         trend, t = room.trend[h], derived.trend[b, h]
@@ -149,7 +148,7 @@ def _add_together(weight: np.float32, together: Floats, room: Room) -> None:
     if 8 * found > len(together):
         for n in range(len(together)):
             room.score[n] += weight * closeness(together[n], room.choices[n])
-    elif found:  # few: one by one instead of all of the block on vectors
+    elif found:  # few items: one by one is faster than the whole block on vectors
         for n in range(len(together)):
             if together[n] > np.float32(0.0):
                 room.score[n] += weight * closeness(together[n], room.choices[n])
@@ -175,7 +174,7 @@ def _add_marked(theta: Theta, items: Items, marks: Marks, start: int, room: Room
 
 @inlined
 def exclude_marked(marks: Marks, start: int, room: Room) -> None:
-    """Exclude what the user had from a block."""
+    """Exclude the items that the user had from a block."""
     block = start // BLOCK
     for entry in range(marks.start[block], marks.start[block + 1]):
         if marks.kind[entry] == OUT:

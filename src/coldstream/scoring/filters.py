@@ -1,4 +1,4 @@
-"""Which items a request may not get."""
+"""Filters: the items that a request excludes by lists of ids and by conditions on attributes."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -15,14 +15,17 @@ from coldstream.features.fields import Attribute, Number, Shown
 from coldstream.support.arrays import Flags, plain
 
 Predicate: TypeAlias = Mapping[str, Any] | Callable[[Mapping[str, Any]], bool]
-"""`{"genre": "Action"}`, `{"genre": ["Action", "War"]}` (any of), `{"price": {"max": 50}}`, `{"genre": {"all": [...]}}`,
-`{"genre": {"not": [...]}}`; or a function of an item's attributes."""
+"""A condition on items: a mapping by field, or a function of an item's attributes.
+
+`{"genre": "Action"}`, `{"genre": ["Action", "War"]}` (any of), `{"price": {"max": 50}}`, `{"genre": {"all": [...]}}`,
+`{"genre": {"not": [...]}}`.
+"""
 
 OPTIONS = ("any", "all", "not", "min", "max")
-"""What a condition may ask for. Several hold together."""
+"""Options of a condition on one field. If there are several, all must hold."""
 
 MOST_KEPT = 96
-"""Filters whose masks are kept until items change: shops ask for the same ones again. One may have 64 boosts."""
+"""Most filters with a cached mask: shops repeat the same ones, and one request may have 64 boosts."""
 
 
 def excluded_slots(
@@ -32,7 +35,7 @@ def excluded_slots(
     deny: Iterable[str] | None,
     where: Predicate | None,
 ) -> Flags:
-    """Per slot, whether it is excluded: not allowed, denied, or refused by the predicate. To be read only."""
+    """Return by slot whether it is excluded: not allowed, denied, or refused by the predicate. Do not write to it."""
     if isinstance(where, Mapping):
         refused = refused_slots(catalogue, encoder, where)
         if allow is None and deny is None:
@@ -55,7 +58,7 @@ def excluded_slots(
 
 
 def refused_slots(catalogue: Catalogue, encoder: Encoder, where: Mapping[str, Any]) -> Flags:
-    """Per slot, whether an item does not meet conditions by field. The same array until items change; to be read only."""
+    """Return by slot whether an item fails conditions by field; cached until items change. Do not write to it."""
     key = repr(where)
     made_of = (catalogue.changes, encoder.vocabulary.release_count)
     kept = catalogue.masks.get(key)
@@ -70,7 +73,7 @@ def refused_slots(catalogue: Catalogue, encoder: Encoder, where: Mapping[str, An
 
 
 def checked_ids(what: str, ids: Iterable[str]) -> list[str]:
-    """A list of ids of items."""
+    """Return ids of items as a list, or raise `InvalidInput`."""
     if isinstance(ids, str) or not isinstance(ids, Iterable):
         raise InvalidInput(f"{what} must be a list of item ids, got {shown(ids)}; write [{shown(ids)}]")
     ids = list(ids)
@@ -81,7 +84,7 @@ def checked_ids(what: str, ids: Iterable[str]) -> list[str]:
 
 
 def _conditions(encoder: Encoder, where: Mapping[str, Any]) -> tuple[list[AnyOf], list[Within]]:
-    """What items must have, and between what their numbers must lie."""
+    """Return the values that items must have or not, and the ranges for their numbers."""
     attributes = filterable(encoder)
     wanted, ranges = list[AnyOf](), list[Within]()
     for name, given in where.items():
@@ -104,13 +107,13 @@ def _conditions(encoder: Encoder, where: Mapping[str, Any]) -> tuple[list[AnyOf]
 
 
 def filterable(encoder: Encoder) -> dict[str, Attribute]:
-    """The fields of items that can be asked for, by name: not what is only shown."""
+    """Return the item fields that filters may use, by name: all attributes except those only shown."""
     own = (field for field in encoder.schema.item if isinstance(field, Attribute))
     return {field.name: field for field in own if not isinstance(field, Shown)}
 
 
 def _ranges(field: Attribute, condition: Mapping[str, Any]) -> list[Within]:
-    """The range that a condition asks for, if any."""
+    """Check a condition's options, and return the range it sets, if any."""
     for option, value in condition.items():
         if option not in OPTIONS:
             message = f"where: {field.name} has an unknown condition {shown(option)} = {shown(value)}"
@@ -130,7 +133,7 @@ def _ranges(field: Attribute, condition: Mapping[str, Any]) -> list[Within]:
 
 
 def _columns(encoder: Encoder, field: Attribute, number: int, wanted: Any) -> list[int | None]:
-    """The columns of the values that are asked for; None for one that no item has had."""
+    """Return the columns of the values in a condition; None for a value that no item has had."""
     return [encoder.vocabulary.find(number, label) for label in _labels(field, wanted)]
 
 
@@ -139,7 +142,7 @@ def _known(columns: Iterable[int | None]) -> frozenset[int]:
 
 
 def _labels(field: Attribute, wanted: Any) -> list[str]:
-    """The labels of the values that an item may have. Weights do not matter here, nor how many stand in a set."""
+    """Return the labels of the values in a condition. Weights, and the number of values in a set, do not matter."""
     if isinstance(field, Number) and not field.bins:
         message = f"where: {field.name} is a number, got {shown(wanted)}"
         raise InvalidInput(f'{message}; give a range such as {{"max": 50}}, or a function of the item\'s attributes')

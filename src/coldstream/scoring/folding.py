@@ -1,7 +1,7 @@
-"""Folding for all pairs: z_i = Σ x v and b_i = Σ w x + the pairs within an item, from scratch, so that nothing drifts.
+"""Folding for all pairs: z_i = Σ x v and b_i = Σ w x + the pairs within an item, recomputed so that no error accumulates.
 
-ŷ_i = c + b_i + ⟨q, z_i⟩. Trends change with every event and stay out of it; what they add is r_h (w_h + ⟨v_h, q + z_i⟩) and
-the pairs among themselves.
+ŷ_i = c + b_i + ⟨q, z_i⟩. Trends change with every event and are not folded: they add r_h (w_h + ⟨v_h, q + z_i⟩) and the
+pairs among themselves.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ from coldstream.support.compiled import inlined, kernel
 
 @kernel
 def fold_items(theta: Theta, items: Items, pairs: int, Z: Floats, bias: Floats) -> None:
-    """Fold every live item's id and attributes, by position."""
+    """Write the folded id and attributes of each live item to `Z` and `bias`, by position."""
     rows, combinations, k = items.rows, items.combinations, theta.V.shape[1]
     products = np.empty(k, np.float32)
     for n in range(items.size):
@@ -41,7 +41,7 @@ def fold_items(theta: Theta, items: Items, pairs: int, Z: Floats, bias: Floats) 
 
 @inlined
 def _add(theta: Theta, pairs: int, column: int, x: np.float32, Z: Floats, n: int, products: Floats) -> np.float32:
-    """Add a feature to an item's sums: its product with those before it, and with itself where that counts."""
+    """Add a feature's vector and products to an item's sums, with its square if self-pairs count; return its linear part."""
     own = itself(pairs)
     for f in range(Z.shape[1]):
         a = x * theta.V[column, f]
@@ -52,7 +52,7 @@ def _add(theta: Theta, pairs: int, column: int, x: np.float32, Z: Floats, n: int
 
 @kernel
 def fold_trends(theta: Theta, column: Integers, pairs: int, Z: Floats, product: Floats, pair: Floats) -> None:
-    """⟨v_h, z_i⟩ of every trend and item, and ⟨v_h, v_g⟩ of every two trends whose pair counts."""
+    """Compute ⟨v_h, z_i⟩ of every trend and item, and ⟨v_h, v_g⟩ of every two trends whose pair counts."""
     row = np.arange(len(Z)).astype(np.int32)
     for h in range(len(column)):
         dots(Z, row, 0, len(Z), theta.V[column[h]], product[h])

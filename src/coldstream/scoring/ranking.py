@@ -13,14 +13,14 @@ RANK_RULES = {"highest": HIGHEST, "closest-to-1": CLOSEST_TO_1}
 
 
 class Rank(NamedTuple):
-    """The `position` at which an item stands among the candidates: 0 is best, and ties count half."""
+    """The rank of an item: its `position` among the `candidates`. 0 is best, and ties count half."""
 
     position: float
     candidates: int
 
 
 class RankRule(NamedTuple):
-    """How a score becomes the key that items are ranked by; `own` is the request's part of it, the same for every item."""
+    """The rule that turns a score into a ranking key; `own` is the request's part of the score, equal for all items."""
 
     code: int
     own: float
@@ -28,12 +28,12 @@ class RankRule(NamedTuple):
 
 @inlined
 def key_of_score(rule: RankRule, score: np.float32) -> float:
-    """The larger the better. In the paper y is 1 for every positive, so the best is the closest to 1."""
+    """Return the ranking key of a score; larger is better. In the paper y is 1 for positives: the closest to 1 is best."""
     return float(-abs(rule.own + score - 1.0) if rule.code == CLOSEST_TO_1 else np.float64(score))
 
 
 class Heap(NamedTuple):
-    """The candidates kept so far of every request, each request's with the worst at the root."""
+    """The best candidates so far of all requests, one heap per request with the worst candidate at the root."""
 
     key: Doubles
     registered_at: Longs
@@ -45,9 +45,9 @@ class Heap(NamedTuple):
 def offered(
     heap: Heap, first: int, end: int, size: int, rule: RankRule, items: Items, start: int, stop: int, scores: Floats
 ) -> int:
-    """Offer a block of scores to a request's heap, which has room from `first` to `end`; how many are in it now.
+    """Offer a block of scores to a request's heap, with room from `first` to `end`; return the heap's new size.
 
-    A score of −∞ is that of an excluded item.
+    A score of −∞ marks an excluded item.
     """
     full = size == end - first
     worst = heap.key[first] if full and size else -np.inf
@@ -72,10 +72,10 @@ def offered(
 
 @inlined
 def _promising(rule: RankRule, scores: Floats, size: int, worst: float) -> int:
-    """How many of a block could be kept: most blocks have none, which vectors find out fast."""
+    """Return how many scores of a block could enter the heap: in most blocks none, which vectorized code finds out fast."""
     found = 0
     if rule.code == HIGHEST:
-        least = np.float32(worst)  # it was a score, so nothing is lost
+        least = np.float32(worst)  # exact, because the key of this rule is a float32 score
         for n in range(size):
             found += int(scores[n] >= least)
     else:
@@ -86,7 +86,7 @@ def _promising(rule: RankRule, scores: Floats, size: int, worst: float) -> int:
 
 @inlined
 def drained(heap: Heap, first: int, size: int, own: float, slot_of: Integers, slots: Integers) -> None:
-    """Sort a request's heap, best first, and leave the slots beside the whole scores."""
+    """Sort a request's heap, best first, and write slots and complete scores."""
     for last in range(first + size - 1, first - 1, -1):
         key, registered_at, position, score = heap.key[last], heap.registered_at[last], heap.position[last], heap.score[last]
         best, total = heap.position[first], own + heap.score[first]
@@ -106,7 +106,7 @@ def _write(heap: Heap, at: int, key: float, registered_at: int, position: int, s
 
 @inlined
 def _rise(heap: Heap, first: int, hole: int, key: float, registered_at: int, position: int, score: float) -> None:
-    """Put a candidate into the hole at the end, or above every parent that is better than it."""
+    """Put a candidate into the hole at the end, and move it up above every better parent."""
     while hole > 0:
         parent = (hole - 1) // 2
         at = first + parent
@@ -119,7 +119,7 @@ def _rise(heap: Heap, first: int, hole: int, key: float, registered_at: int, pos
 
 @inlined
 def _sink(heap: Heap, first: int, size: int, key: float, registered_at: int, position: int, score: float) -> None:
-    """Put a candidate in place of the root, below every child that is worse than it."""
+    """Replace the root by a candidate, and move it down below every worse child."""
     hole = 0
     while 2 * hole + 1 < size:
         child = first + 2 * hole + 1
@@ -136,9 +136,9 @@ def _sink(heap: Heap, first: int, size: int, key: float, registered_at: int, pos
 
 @kernel
 def rank_by(scores: Doubles, choices: Integers, excluded: Integers, slot: int) -> tuple[float, int]:
-    """The rank of a live item by numbers per slot of which the highest is the best; itself it is never excluded.
+    """Return the rank of a live item by scores per slot, of which the highest is best, and the number of candidates.
 
-    Live are the slots whose choices are counted. `excluded` has slots of others, each once.
+    Slots with `choices` of 0 or more are live. `excluded` holds other slots, each once; the item itself is never excluded.
     """
     own, better, equal, candidates = scores[slot], 0, 0, 0
     for other in range(len(scores)):

@@ -1,4 +1,4 @@
-"""What a scorer is asked: requests, checked and encoded."""
+"""Requests to the scorer, checked and encoded, alone and in batches."""
 
 from collections.abc import Sequence
 from itertools import accumulate
@@ -15,38 +15,38 @@ NOTHING_ADDED: Floats = np.zeros(0, np.float32)
 
 
 class EncodedRequest(NamedTuple):
-    """One request."""
+    """One encoded request."""
 
     x: Sparse
-    """What the request fixes: the user, the context and the user's past."""
+    """Features that the request fixes: those of the user, the context and the user's past."""
     history: UserHistory
     n: int = 1
-    """How many items are wanted."""
+    """Number of items wanted."""
     exclude_seen: bool = False
-    """Whether what the user had is excluded."""
+    """Whether the items that the user had are excluded."""
     excluded: Flags = NOTHING_EXCLUDED
-    """Per slot, whether it is excluded for other reasons; where it is empty, nothing is."""
+    """By slot, whether it is excluded for other reasons; empty if nothing is."""
     added: Floats = NOTHING_ADDED
-    """Per slot, what a rule adds to the score; where it is empty, nothing."""
+    """By slot, the number that a rule adds to the score; empty if there is none."""
 
 
 class RequestBatch(NamedTuple):
-    """Requests, one behind the other: request b has the entries offset[·, b] to offset[·, b + 1] of each part."""
+    """Requests one after another: request b has the entries offset[·, b] to offset[·, b + 1] of each part."""
 
-    offset: Integers  # (4, B + 1): of x, recent, seen and the answers
+    offset: Integers  # (4, B + 1): of x, of recent, of seen, and of the answers
     x: Sparse
     recent: Integers
     seen: Integers
     times: Integers
     exclude_seen: Flags  # (B,)
     excluded: Flags  # (masks, I)
-    mask: Integers  # (B,): the row of `excluded` that holds for a request, −1 for none
+    mask: Integers  # (B,): row of `excluded` for each request, −1 for none
     added: Floats  # (rows, I)
-    rule: Integers  # (B,): the row of `added` that holds for a request, −1 for none
+    rule: Integers  # (B,): row of `added` for each request, −1 for none
 
     @classmethod
     def of(cls, requests: Sequence[EncodedRequest], items: int) -> "RequestBatch":
-        """The batch of some requests, to be answered from so many items."""
+        """Build a batch of requests to a catalogue of `items` items, which bounds the number of answers."""
         if len(requests) == 1:
             return cls._of_one(requests[0], items)
         sizes = (
@@ -55,7 +55,7 @@ class RequestBatch(NamedTuple):
             [len(one.history.seen) for one in requests],
             [min(one.n, items) for one in requests],
         )
-        masks = {id(one.excluded): one.excluded for one in requests if len(one.excluded)}  # many share one
+        masks = {id(one.excluded): one.excluded for one in requests if len(one.excluded)}  # requests often share a mask
         rows = {key: row for row, key in enumerate(masks)}
         rules = [one.added for one in requests if len(one.added)]
         numbers = iter(range(len(rules)))
@@ -76,7 +76,7 @@ class RequestBatch(NamedTuple):
 
     @classmethod
     def _of_one(cls, request: EncodedRequest, items: int) -> "RequestBatch":
-        """The same for the most frequent batch, without joining anything."""
+        """Build a batch of one request, the most frequent size, without joining arrays."""
         x, (recent, seen, times), n, exclude_seen, excluded, added = request
         ends = ((0, len(x.column)), (0, len(recent)), (0, len(seen)), (0, min(n, items)))
         flags = _YES if exclude_seen else _NO

@@ -1,12 +1,12 @@
-"""The exact scan: every live item's score for every request of a batch, block by block.
+"""The exact scan: the score of every live item for every request of a batch, block by block.
 
     ŷ_i = c + [w_i + ⟨q, v_i⟩] + Σ_fields t + Σ_numbers x t + Σ_trends r t + cross features        t_f = w_f + ⟨q, v_f⟩
 
-c and q are what the request folds to. t is worked out once per request for every shared feature, number and trend, so an
-item costs one product of its own vector and one addition per attribute field. A block of scores stays in the first-level
-cache, and items' vectors are read once for all requests. Nothing here depends on where a block begins or on who else asks:
-every sum has one order, so all paths give the same bits. Scores are float32 without c, which is the same for all items and
-might be so large that nothing else would be left of them.
+c and q result from folding the request. t is computed once per request for each shared feature, number and trend, so an item
+costs one product of its own vector and one addition per attribute field. A block of scores stays in the first-level cache,
+and items' vectors are read once for all requests. No score depends on where a block begins or on the other requests of the
+batch: every sum has one order, so all paths give the same bits. Scores are float32 without c, which is equal for all items
+and might be so large that rounding would erase the differences between them.
 """
 
 from typing import NamedTuple
@@ -35,22 +35,22 @@ from coldstream.support.compiled import inlined, kernel
 
 
 class ItemVectors(NamedTuple):
-    """What items bring to a scan besides trends and cross features."""
+    """The parts of the items that a scan reads besides trends and cross features."""
 
     pairs: int
     matrix: Floats  # (rows, k)
     weight: Floats  # (rows,)
-    row: Integers  # (L,): of every position
+    row: Integers  # (L,): row of `matrix` for each position
     combination: Integers  # (A, L)
     number: Floats  # (B, L)
     combinations: Combinations
     number_column: Integers  # (B,)
-    trend_product: Floats  # (H or 0, L): ⟨v_h, z_i⟩, where trends interact with the rest of the item
-    trend_pair: Floats  # (H or 0, H): ⟨v_h, v_g⟩, what counts of it
+    trend_product: Floats  # (H or 0, L): ⟨v_h, z_i⟩, where trends interact with other item features
+    trend_pair: Floats  # (H or 0, H): ⟨v_h, v_g⟩, for the pairs that count
 
 
 class Prepared(NamedTuple):
-    """What is worked out once per request."""
+    """The values computed once per request."""
 
     own: Doubles  # (B,): c
     q: Floats  # (B, k)
@@ -86,7 +86,7 @@ def _prepared(theta: Theta, items: Items, vectors: ItemVectors, batch: RequestBa
             out[p] = total
         dots(theta.V, known, 0, held, q[b], products)
         at = 0
-        for n in range(numbers):  # those that no item has had yet have no column, and no item has their value
+        for n in range(numbers):  # a number that no item has had has no column, and adds nothing
             if vectors.number_column[n] >= 0:
                 number[b, n] = products[at] + theta.w[known[at]]
                 at += 1
@@ -105,7 +105,7 @@ def _score_block(
     start: int,
     room: Room,
 ) -> None:
-    """The scores of one block for one request into `room.score`; −∞ for what is excluded."""
+    """Write the scores of one block for one request to `room.score`; −∞ for excluded items."""
     stop = min(start + BLOCK, items.size)
     size, score = stop - start, room.score
     dots(vectors.matrix, vectors.row, start, stop, prepared.q[b], score)
@@ -136,7 +136,7 @@ def _score_block(
 
 
 class Answers(NamedTuple):
-    """Room for the best items of every request, and how much of it was filled."""
+    """Output arrays for the best items of every request, and the number found for each."""
 
     slot: Integers
     score: Doubles
@@ -147,7 +147,7 @@ class Answers(NamedTuple):
 def top(
     theta: Theta, items: Items, vectors: ItemVectors, batch: RequestBatch, rank_rule: int, clock: int, out: Answers
 ) -> None:
-    """The best items of every request, best first; ties go to the earlier registration."""
+    """Find the best items of every request, best first; ties go to the earlier registration."""
     B, room = len(batch.mask), room_of(items)
     prepared = _prepared(theta, items, vectors, batch)
     marks = [marks_of(items, batch, b) for b in range(B)]
@@ -170,7 +170,7 @@ def top(
 def _score_at(
     theta: Theta, items: Items, vectors: ItemVectors, prepared: Prepared, batch: RequestBatch, clock: int, position: int
 ) -> np.float32:
-    """The score of one item, whether it is excluded or not, without the request's own part."""
+    """Return the score of one item, excluded or not, without the request's own part."""
     room, allowed = room_of(items), _all_allowed(batch)
     start = position - position % BLOCK
     begin_block(items, start, min(start + BLOCK, items.size), clock, room)
@@ -180,7 +180,7 @@ def _score_at(
 
 @kernel
 def score_of(theta: Theta, items: Items, vectors: ItemVectors, batch: RequestBatch, clock: int, position: int) -> float:
-    """The score of one item for one request."""
+    """Return the score of one item for one request."""
     prepared = _prepared(theta, items, vectors, batch)
     return float(prepared.own[0] + _score_at(theta, items, vectors, prepared, batch, clock, position))
 
@@ -189,7 +189,7 @@ def score_of(theta: Theta, items: Items, vectors: ItemVectors, batch: RequestBat
 def rank_of(
     theta: Theta, items: Items, vectors: ItemVectors, batch: RequestBatch, rank_rule: int, clock: int, position: int
 ) -> tuple[float, int]:
-    """The expected rank of a live item under ties, and the number of candidates; the item itself is never excluded."""
+    """Return the expected rank of a live item under ties, and the number of candidates; the item is never excluded."""
     room, prepared = room_of(items), _prepared(theta, items, vectors, batch)
     rule, marks = RankRule(rank_rule, prepared.own[0]), marks_of(items, batch, 0)
     wanted = key_of_score(rule, _score_at(theta, items, vectors, prepared, batch, clock, position))

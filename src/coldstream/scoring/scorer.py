@@ -1,7 +1,7 @@
-"""The seam between requests and scores: a scorer takes encoded requests, and returns the best items and ranks.
+"""The scorer: the interface between encoded requests and their answers, the best items and ranks.
 
-A scorer reads Θ and the catalogue as they are and keeps nothing in step with them. One on another device is
-another class behind the same protocol.
+A scorer reads Θ and the catalogue as they are, and keeps no copy that must be updated. A scorer on another device would be
+another class that implements the same protocol.
 """
 
 from collections.abc import Sequence
@@ -23,37 +23,37 @@ from coldstream.support.compiled import unchecked_entry
 _top, _rank_of, _score_of = unchecked_entry(top), unchecked_entry(rank_of), unchecked_entry(score_of)
 
 _MOST_SUMS = 16_000_000
-"""Floats that are worked out for a batch before its scan: of every request, one per combination and one per item."""
+"""Most floats computed for a batch before its scan: per request one for each combination and one for each item."""
 
 
 class Scorer(Protocol):
-    """What recommending asks of whatever scores. Clocks count events: trends age by them."""
+    """The protocol of scorers. `clock` is the count of events, by which trends decay."""
 
     def top(self, requests: Sequence[EncodedRequest], clock: int) -> list[list[tuple[int, float]]]:
-        """Slots and scores of the best items of every request, best first."""
+        """Return slots and scores of the best items of every request, best first."""
 
     def rank(self, request: EncodedRequest, slot: int, clock: int) -> Rank:
-        """Where a live item stands among all that are not excluded, and itself."""
+        """Return the rank of a live item among all items that are not excluded, and itself."""
 
     def score(self, request: EncodedRequest, slot: int, clock: int) -> float:
-        """The score of one live item."""
+        """Return the score of one live item."""
 
 
 def scorer_of(machine: FactorizationMachine, catalogue: Catalogue) -> Scorer:
-    """The scorer for a machine's pairs."""
+    """Return the scorer for a machine's kind of pairs."""
     vectors = AcrossVectors if machine.hyperparameters.pairs == "across" else FoldedVectors
     return Scan(machine, catalogue, vectors(machine, catalogue))
 
 
 class Vectors(Protocol):
-    """Where a scan finds what items bring."""
+    """The protocol of sources of item vectors for a scan."""
 
     def now(self) -> ItemVectors:
-        """For the parameters and the catalogue as they are."""
+        """Return the item vectors for the present parameters and catalogue."""
 
 
 class Scan:
-    """The exact scan on one processor."""
+    """A scorer that scans all items exactly, on one processor."""
 
     def __init__(self, machine: FactorizationMachine, catalogue: Catalogue, vectors: Vectors) -> None:
         self._machine, self._catalogue, self._vectors = machine, catalogue, vectors
@@ -91,7 +91,7 @@ class Scan:
 
 
 class AcrossVectors:
-    """Pairs across the sides: items' vectors are read where they are, in Θ, and nothing is folded."""
+    """Item vectors for pairs across the sides: read from Θ in place, without folding."""
 
     def __init__(self, machine: FactorizationMachine, catalogue: Catalogue) -> None:
         self._machine, self._catalogue = machine, catalogue
@@ -126,9 +126,9 @@ class AcrossVectors:
 
 
 class FoldedVectors:
-    """All pairs: every item is folded to one vector and one bias, again whenever a request finds them stale.
+    """Item vectors for all pairs: each item folded to one vector and one bias, again whenever a request finds them stale.
 
-    It serves a few thousand items: an item's own pairs depend on all its features at once.
+    It suits a few thousand items: an item's own pairs depend on all its features together.
     """
 
     def __init__(self, machine: FactorizationMachine, catalogue: Catalogue) -> None:
@@ -157,7 +157,7 @@ class FoldedVectors:
 
     def _folded_trends(self, matrix: Floats) -> tuple[Floats, Floats]:
         theta, trends = self._machine.parameters.theta, self._catalogue.items.trends
-        if not theta.V[trends.column].any():  # linear: nothing to interact with
+        if not theta.V[trends.column].any():  # linear: there are no interactions
             return np.zeros((0, 0), np.float32), np.zeros((0, 0), np.float32)
         product = np.empty((len(trends.column), len(matrix)), np.float32)
         pair = np.zeros((len(trends.column), len(trends.column)), np.float32)

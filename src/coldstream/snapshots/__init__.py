@@ -1,1 +1,1 @@
-"""Files of a state: the archive, increments between two states, and the fork that writes them."""
+"""Snapshots: the file archive, increments between two states, and the fork that writes them."""

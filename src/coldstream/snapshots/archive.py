@@ -1,7 +1,7 @@
-"""Named arrays and one JSON document in one file: a NumPy archive, never pickle.
+"""The snapshot archive: named arrays and one JSON document in one file, a NumPy archive without pickle.
 
-The archive carries a checksum of every member. A file is written beside its place, synced, and renamed, so at any moment
-the path holds a whole snapshot or none. Members are stored as they are, so a file never unpacks to more than its own size.
+The archive carries a checksum of every member. A file is written under another name, synced, and renamed, so at any moment
+the path holds a whole snapshot or none. Members are stored uncompressed, so a file never unpacks to more than its own size.
 """
 
 import io
@@ -25,14 +25,14 @@ from coldstream.support.ragged import document_of
 FORMAT, VERSION = "coldstream-snapshot", 5
 
 NOT_WHAT_IT_SHOULD_BE = (AttributeError, IndexError, KeyError, OverflowError, RecursionError, TypeError, ValueError)
-"""What restoring raises where a document or an array is of another kind than the code that reads it expects."""
+"""Exceptions that restoring raises where a document or an array is of another kind than its reader expects."""
 
 _PART = 2**20
-"""Bytes of a file that are read in one go."""
+"""Bytes of a file read at once."""
 _LENGTHS_AT, _LENGTHS = 26, Struct("<HH")
-"""Where a member's own header ends: with how long the name is, and what follows it, before the content begins."""
+"""Offset and form of the lengths of a member's name and extra field, after which its content begins."""
 _LONGEST_HEADER = 2**16
-"""Bytes within which an array's header ends: the longest that NumPy reads, of the kinds that are read here, has 10,000."""
+"""Bytes within which an array's header ends: the longest that NumPy reads of these formats has 10,000."""
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
@@ -45,14 +45,14 @@ def write_snapshot(path: str | Path, document: Mapping[str, Any], arrays: Mappin
 
 
 def read_snapshot(path: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """The document and the arrays of a snapshot; every checksum is verified."""
+    """Return the document and the arrays of a snapshot after verifying every checksum, or raise `InvalidSnapshot`."""
     try:
         with open(path, "rb") as file:
             members = _members(file)
             header = document_of(members.pop("__header__").tobytes())
     except FileNotFoundError:
         raise InvalidSnapshot(f"snapshot {str(path)!r}: no such file; give the path that save() wrote") from None
-    except Exception as error:  # a damaged byte may lead its readers anywhere, and each of them raises errors of its own
+    except Exception as error:  # a damaged byte may make any reader raise any error of its own
         message = f"snapshot {str(path)!r} is damaged or not a coldstream snapshot ({error}); use an older one"
         raise InvalidSnapshot(message) from error
     if not isinstance(header, dict) or header.get("format") != FORMAT:
@@ -66,7 +66,7 @@ def read_snapshot(path: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[A
 
 
 def _members(file: io.BufferedReader) -> dict[str, NDArray[Any]]:
-    """The arrays of an archive. Sizes are what they are declared to be, and are known to fit before anything is read."""
+    """Return the arrays of an archive. The declared sizes are checked against the file's before anything is read."""
     with zipfile.ZipFile(file) as archive:
         members = archive.infolist()
         if any(member.compress_type != zipfile.ZIP_STORED or member.compress_size != member.file_size for member in members):
@@ -76,13 +76,13 @@ def _members(file: io.BufferedReader) -> dict[str, NDArray[Any]]:
             raise ValueError(f"its members are declared to hold {declared:,} bytes, and the file has {size:,}")
         if len({member.filename for member in members}) < len(members):
             raise ValueError("two members have one name")
-        # A member is read to its end first, where its checksum is compared: what is parsed is what was written.
+        # A member is read to its end first, where its checksum is compared, so only verified bytes are parsed.
         return {member.filename.removesuffix(".npy"): _array(_content(archive, file, member)) for member in members}
 
 
 def _content(archive: zipfile.ZipFile, file: io.BufferedReader, member: zipfile.ZipInfo) -> bytearray:
-    """All bytes of a member, in memory that an array can have for its own."""
-    archive.open(member).close()  # which compares what is said of it at its place with what is said at the end of the file
+    """Return all bytes of a member, in memory that an array can own."""
+    archive.open(member).close()  # compares the member's own header with the directory's entry
     file.seek(member.header_offset + _LENGTHS_AT)
     file.seek(sum(_LENGTHS.unpack(file.read(_LENGTHS.size))), os.SEEK_CUR)
     content, first, checksum = bytearray(member.file_size), 0, 0

@@ -1,7 +1,7 @@
-"""Snapshots written by a fork, which does one thing and ends: it sees what is known at one moment, while its parent goes on.
+"""Snapshots written by a fork: the child sees the state at one moment, while its parent goes on.
 
-The child only reads Python's objects and arrays and writes a file. It has no thread but its own, touches neither the event
-loop nor the store, and lets go of every descriptor at once: locks, connections and the port stay the parent's alone.
+The child only reads Python's objects and arrays, writes a file and exits. It has a single thread, touches neither the event
+loop nor the store, and closes every inherited descriptor at once: locks, connections and the port stay with the parent.
 """
 
 import asyncio
@@ -26,27 +26,27 @@ from coldstream.snapshots.archive import write_snapshot
 from coldstream.snapshots.increments import BASE, Fingerprint, State, fingerprint, increment
 
 LONGEST = 600.0
-"""Seconds after which a child is given up."""
+"""Seconds after which a child is killed."""
 
 _PR_SET_PDEATHSIG = 1
 _prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 
 
 class Fork:
-    """A child that works. There is one at a time."""
+    """A child process at work. At most one exists at a time."""
 
     def __init__(self, work: Callable[[], dict[str, Any]]) -> None:
         started = perf_counter()
         self._reading, writing = os.pipe()
         parent, every = os.getpid(), signal.valid_signals()
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, every)  # none of the parent's handlers may run in the child
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, every)  # none of the parent's signal handlers may run in the child
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads: the child needs none of them
+                warnings.simplefilter("ignore", DeprecationWarning)  # on forking with threads: the child uses none of them
                 self._pid = os.fork()
             if not self._pid:
                 _work(work, writing, parent)
-        except OSError as error:  # there may be no memory for it
+        except OSError as error:  # memory may be too short for a fork
             os.close(self._reading)
             os.close(writing)
             raise StoreUnavailable(
@@ -57,10 +57,10 @@ class Fork:
         os.close(writing)
         self._ended = False
         self.pause = perf_counter() - started
-        """Seconds for which everybody waited."""
+        """Seconds for which the fork paused the process."""
 
     async def answer(self, longest: float = LONGEST) -> dict[str, Any]:
-        """What the work returned. Where it failed, was killed or took too long, `StoreUnavailable` says so."""
+        """Wait for the result of the work; raise `StoreUnavailable` if it failed, was killed or took too long."""
         said = asyncio.ensure_future(asyncio.to_thread(self._heard))
         try:
             done, _ = await asyncio.wait({said}, timeout=longest)
@@ -78,26 +78,26 @@ class Fork:
         return answer
 
     def kill(self) -> None:
-        """End the child now. Whoever waits for its answer hears that there is none."""
+        """Kill the child now; a pending `answer` then raises `StoreUnavailable`."""
         if not self._ended:
             os.kill(self._pid, signal.SIGKILL)
 
     def _heard(self) -> tuple[bytes, int]:
-        """All that the child says before it ends, and how it ended."""
+        """Read the child's output until it exits, and return it with the exit status."""
         with os.fdopen(self._reading, "rb") as pipe:
             text = pipe.read()
         os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOWAIT)
-        self._ended = True  # before its number can be another's
+        self._ended = True  # set before the process id can be reused
         _, status = os.waitpid(self._pid, 0)
         return text, os.waitstatus_to_exitcode(status)
 
 
 def _work(work: Callable[[], dict[str, Any]], writing: int, parent: int) -> None:
-    """The life of a child."""
+    """Run the work in the child, send its result, and exit."""
     status = 70
     try:
         _let_go(writing, parent)
-        gc.freeze()  # looking for garbage would copy everything that is known
+        gc.freeze()  # garbage collection would copy all memory shared with the parent
         gc.disable()
         try:
             answer = work()
@@ -112,11 +112,11 @@ def _work(work: Callable[[], dict[str, Any]], writing: int, parent: int) -> None
 def _let_go(writing: int, parent: int) -> None:
     if _prctl is not None:
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it was killed before anything could be noticed
+    if os.getppid() != parent:  # the parent was killed before the call above took effect
         os._exit(0)
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)  # these are meant for the parent, which ends its child by itself
+        signal.signal(number, signal.SIG_IGN)  # these signals are meant for the parent, which ends its child itself
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     os.closerange(3, writing)
     os.closerange(writing + 1, 2**20)
@@ -133,32 +133,32 @@ class Base(NamedTuple):
 
 
 class WrittenFile(NamedTuple):
-    """A finished file, which a store can take over."""
+    """A finished file, ready for a store to take over."""
 
     file: Path
     size: int
     position: int
-    """Of the last line it knows."""
+    """Log position of the last line that the state includes."""
     fingerprint: Fingerprint
 
 
 class Cut:
-    """A snapshot that a fork is writing of what a `view` shows at this moment; only the fork itself takes time here."""
+    """A snapshot of the present state in a fork that writes it. Creating a `Cut` takes no longer than the fork."""
 
     def __init__(self, view: Callable[[], State], position: int, folder: Path, base: Base | None) -> None:
         self._position = position
-        # A name of its own: should a killed process leave a child behind for a moment, that one writes to another file.
+        # The name is unique: should a killed process leave a child behind for a moment, that child writes to another file.
         kind = "full" if base is None else "increment"
         self._file = folder / f".{kind}-{os.getpid()}-{next(_numbers)}.taking.snapshot"
         self._digests = self._file.with_name(f"{self._file.name}.digests.npz")
         self._fork = Fork(partial(_write, view, self._file, self._digests, base))
         self.pause = self._fork.pause
-        """Seconds for which everybody waited."""
+        """Seconds for which the fork paused the process."""
         self.end: Callable[[], None] = self._fork.kill
-        """Gives it up: whoever waits for the file hears that there is none."""
+        """Abandons the snapshot; a pending `written` then raises `StoreUnavailable`."""
 
     async def written(self, longest: float) -> WrittenFile:
-        """The file, once it is whole."""
+        """Wait until the file is complete, and return it."""
         try:
             answer = await self._fork.answer(longest)
             digests = await asyncio.to_thread(_loaded, self._digests)
@@ -173,7 +173,7 @@ class Cut:
 
 
 def _write(view: Callable[[], State], file: Path, digests: Path, base: Base | None) -> dict[str, Any]:
-    """Write a full snapshot, or the increment to another; the child does it."""
+    """Write, in the child, a full snapshot or the increment to another."""
     state = view()
     if base is None:
         known = fingerprint(state)

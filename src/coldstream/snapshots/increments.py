@@ -1,8 +1,8 @@
-"""Increments: what of a state has changed since another, so that a file need not hold all of it.
+"""Increments: the parts of a state that changed since another state, in place of a full snapshot.
 
-Arrays are compared in blocks and ragged arrays of records record by record, by digests of 64 bits that are kept of the state
-before. An increment names the seal of the state that it was made from, and that of the state it leads to: whoever merges
-finds out whether every bit is right.
+Arrays are compared in blocks, and ragged arrays of records record by record, by 64-bit digests that are kept of the earlier
+state. An increment names the seal of the state that it was made from, and that of the state it leads to: so a merge verifies
+that every bit is right.
 """
 
 import json
@@ -20,35 +20,35 @@ State: TypeAlias = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 """One JSON document and named arrays."""
 
 RECORDS = frozenset({"users.user"})
-"""Ragged arrays whose records change one by one. Others grow at their end, and blocks do for them."""
+"""Ragged arrays compared by record. Others only grow at their end, for which blocks suffice."""
 
 BLOCK = 256
-"""Bytes of a block, where an array has no rows that would do."""
+"""Bytes of a block of an array without rows of suitable size."""
 
 ROW = range(64, 4097)
-"""Bytes of a row that is a block by itself."""
+"""Sizes in bytes of a row that is a block by itself."""
 
 PIECE = 2**22
-"""Numbers that are multiplied in one go, so that what is in between stays small."""
+"""Numbers multiplied at once, which bounds the memory for intermediate results."""
 
 OWN = "increment"
-"""The key of an increment's document."""
+"""Key of an increment's document."""
 
 BASE = "base"
-"""The key, in the document of an increment, of the position of the snapshot that it builds on."""
+"""Key, in the document of an increment, of the log position of the snapshot that it builds on."""
 
 
 class Fingerprint(NamedTuple):
-    """What is kept of a state to find out later what has changed."""
+    """Digests of a state, kept to find out later what has changed."""
 
     seal: str
-    """Of the whole state: equal states have equal seals, and others have others."""
+    """Digest of the whole state: equal states have equal seals, and different ones have different seals."""
     digests: dict[str, Ulongs]
-    """By array, of its blocks or its records."""
+    """Digests by array, one for each block or record."""
 
 
 def fingerprint(state: State) -> Fingerprint:
-    """The fingerprint of a state."""
+    """Return the fingerprint of a state."""
     document, arrays = state
     digests = {name: _digests(name, arrays) for name in arrays}
     whole = blake2b(_text(document), digest_size=16)
@@ -59,7 +59,7 @@ def fingerprint(state: State) -> Fingerprint:
 
 
 def increment(state: State, since: Fingerprint) -> tuple[State, Fingerprint]:
-    """What a state has that another had not, as a state of its own kind; and the fingerprint of the state."""
+    """Return the difference of a state from an earlier one, in the form of a state, and the state's fingerprint."""
     document, arrays = state
     now = fingerprint(state)
     new: dict[str, NDArray[Any]] = {}
@@ -79,14 +79,14 @@ def increment(state: State, since: Fingerprint) -> tuple[State, Fingerprint]:
 
 
 def is_increment(state: State) -> bool:
-    """Whether a state is what `increment` makes."""
+    """Return whether a state is the result of `increment`."""
     return OWN in state[0]
 
 
 def merged(full: State, increments: Sequence[State]) -> tuple[State, Fingerprint | None]:
-    """The state that increments lead to, each made from the one before, and its fingerprint; None where there are none.
+    """Apply increments in order, and return the resulting state and its fingerprint, None if there are no increments.
 
-    Raises `ValueError` where it is not the state that the last of them was made from.
+    Raise `ValueError` if an increment was not made from the one before, or if the result is not the last one's state.
     """
     if not increments:
         return full, None
@@ -128,7 +128,7 @@ def _put_records(parts: list[bytes | None], at: NDArray[Any], new: Sequence[byte
 
 
 def _put(name: str, kind: Sequence[Any], before: NDArray[Any], new: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
-    """An array with its new blocks."""
+    """Return an array with its new blocks."""
     dtype, shape = np.dtype(kind[0]), tuple(kind[1])
     if f"{name}@at" not in new and (before.dtype, before.shape) == (dtype, shape):
         return before
@@ -147,7 +147,7 @@ def _put(name: str, kind: Sequence[Any], before: NDArray[Any], new: Mapping[str,
 
 
 def _taken(array: NDArray[Any], at: Integers) -> Flags:
-    """Some blocks of an array, one behind the other; the last of all may be shorter."""
+    """Return some blocks of an array, one after another; its last block may be shorter."""
     size, content = _block(array), _bytes(array)
     whole = len(content) // size
     inside = at[at < whole]
@@ -179,7 +179,7 @@ def _digests(name: str, arrays: Mapping[str, NDArray[Any]]) -> Ulongs:
 
 
 def _of_blocks(content: Flags, size: int) -> Ulongs:
-    """A digest of each block: a sum of its words, each times a number of its place."""
+    """Return a digest of each block: the sum of its words, each times a factor that depends on its place."""
     whole, rest = divmod(len(content), size)
     factors, step = _factors(size // 4), max(1, PIECE // (size // 4))
     found = np.zeros(whole + bool(rest), np.uint64)
@@ -194,9 +194,9 @@ def _of_blocks(content: Flags, size: int) -> Ulongs:
 
 
 def _of_records(content: NDArray[Any], length: NDArray[Any]) -> Ulongs:
-    """A digest of each record: a sum of its bytes, each times a number of its place, and of its length.
+    """Return a digest of each record: the sum of its bytes and its length, each times a factor that depends on its place.
 
-    Those of one length are looked at together: most have one of a few.
+    Records of equal length are processed together: there are few different lengths.
     """
     starts, _ = bounds(content, length)
     factors = _factors(1 + int(length.max(initial=0)))
@@ -214,7 +214,7 @@ def _of_records(content: NDArray[Any], length: NDArray[Any]) -> Ulongs:
 
 
 def _factors(count: int) -> Ulongs:
-    """Odd numbers without a pattern: splitmix64 of 1, 2, 3 and so on."""
+    """Return odd numbers without a pattern: splitmix64 of 1, 2, 3 and so on."""
     with np.errstate(over="ignore"):
         z = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -1,1 +1,1 @@
-"""What belongs to single users: attributes, history, items seen."""
+"""The users: attributes, recent history and items seen, packed, with the use that decides on eviction."""

@@ -1,8 +1,8 @@
-"""A user in a few bytes: the form in which everybody is kept who has not come lately, and in which all are saved.
+"""Packed users: each user in a few bytes, the form of all users who did not come lately, and of all in snapshots.
 
-A header, the slots of the last items, the slots of all items in the order in which they were had last with how often each
-was had, those of the items that were tried, and what JSON holds: attributes, and the features of the last item. Equal users
-have equal bytes.
+A packed user consists of a header; the slots of the last items; the slots of all items had, ordered by when each was last
+had, with how often each was had; the slots and counts of the items tried; and a JSON document with the attributes and the
+features of the last item. Equal users have equal bytes.
 """
 
 import json
@@ -19,8 +19,8 @@ from coldstream.features.history import LastItemFeatures, check_last_item
 from coldstream.support.arrays import Flags, Integers, Longs, frozen_values
 from coldstream.support.ragged import PIECE, bounds, decoded, packed_document
 
-# Time, NaN for none; as of when; the number of last items, and 65,536 times that of tried ones; twice that of all items, and
-# 1 if counts follow.
+# Header: time (NaN for none); `as_of`; the number of last items plus 65,536 times that of tried ones; twice the number of
+# all items had, plus 1 if counts follow.
 _HEADER = Struct("<dqII")
 _FIELDS = np.dtype([("time", "<f8"), ("as_of", "<i8"), ("recent", "<u4"), ("seen", "<u4")])
 
@@ -28,13 +28,13 @@ _TRIED = 2**16
 _NO_ITEMS = np.zeros(0, np.int32)
 
 MOST_TIMES = 2**31 - 2
-"""How often somebody had an item, at most; who has it oftener is not counted further."""
+"""Largest count of how often a user had an item; further times are not counted."""
 
 Document = tuple[Mapping[str, Any], LastItemFeatures]
 
 
 class UserParts(NamedTuple):
-    """What is packed of a user."""
+    """The contents of a packed user."""
 
     recent: Sequence[int]
     """The slots of the last items, the latest at the end."""
@@ -42,23 +42,23 @@ class UserParts(NamedTuple):
     last_item: LastItemFeatures
     attributes: Mapping[str, Any]
     slots: Integers
-    """Of all items that the user had, each once, the latest at the end …"""
+    """Slots of all items that the user had, each once, the latest at the end."""
     times: Integers
-    """… and how often each was had."""
+    """Number of times that each of `slots` was had."""
     as_of: int
-    """How many slots had been freed when these were right: those that were freed since are void."""
+    """Number of slots freed by the catalogue when the slots here were valid; those freed since are void."""
     tried: Integers = _NO_ITEMS
-    """The slots of items that the user did not have, and whose events count in trends, each once, the latest at the end …"""
+    """Slots of items not had whose events count in trends, such as carts, each once, the latest at the end."""
     tried_times: Integers = _NO_ITEMS
-    """… and how often each was tried."""
+    """Number of times that each of `tried` was tried."""
 
 
 NOTHING = _HEADER.pack(math.nan, 0, 0, 0)
-"""Somebody of whom nothing is known but the id."""
+"""Packed form of a user of whom nothing but the id is known."""
 
 
 def packed(user: UserParts) -> bytes:
-    """A user as bytes."""
+    """Return a user as bytes."""
     slots, times = array("i", user.slots.tolist()), array("i", user.times.tolist())
     repeated = any(often != 1 for often in times)
     time = math.nan if user.time is None else user.time
@@ -71,11 +71,11 @@ def packed(user: UserParts) -> bytes:
 
 
 def unpacked(content: bytes) -> UserParts:
-    """The inverse of `packed`."""
+    """Return the user that `packed` made these bytes of."""
     found, as_of, counts, coded = _HEADER.unpack_from(content)
     (tries, count), (seen, repeated) = divmod(counts, _TRIED), divmod(coded, 2)
     own = count + seen * (1 + repeated)
-    numbers = np.frombuffer(content, np.int32, own + 2 * tries, _HEADER.size).copy()  # kernels' own type
+    numbers = np.frombuffer(content, np.int32, own + 2 * tries, _HEADER.size).copy()  # writable, for kernels
     end = _HEADER.size + numbers.nbytes
     attributes, last_item = _document(json.loads(content[end:])) if end < len(content) else ({}, ())
     slots, time = numbers[count : count + seen], None if math.isnan(found) else found
@@ -87,13 +87,10 @@ def unpacked(content: bytes) -> UserParts:
 def check_all(
     content: Flags, length: Integers, slots: int, freed: int, fields: int, check: Callable[[Mapping[str, Any]], object]
 ) -> tuple[int, int]:
-    """Refuse packed users that do not fit a catalogue of so many slots, freed so often, and a vocabulary of so many fields.
+    """Check packed users, and return the number of items all of them had or tried, and the bytes of their attributes.
 
-    `check` refuses attributes.
-
-    Kernels trust what they index with.
-
-    How many items all of them had or tried, and what their attributes weigh.
+    Raise `ValueError` for users that do not fit a catalogue of so many `slots`, `freed` so often, and a vocabulary of so
+    many `fields`: kernels index with these numbers unchecked. `check` raises for invalid attributes.
     """
     starts, ends = bounds(content, length)
     if (length < _HEADER.size).any():

@@ -1,7 +1,7 @@
-"""What belongs to one user: attributes, recent history, the items seen, and the encoding that follows from them.
+"""State of single users: attributes, recent history, the items seen, and the encoding that follows from them.
 
-Everybody is kept packed, in a few dozen bytes, and only those who came lately are unpacked as well. It is a representation
-and nothing else: whoever is packed and unpacked goes on with the same bits.
+Every user is kept packed, in a few dozen bytes; users who came lately are kept unpacked as well. Packing changes nothing
+but the representation: a user who is packed and unpacked goes on with the same bits.
 """
 
 from collections import OrderedDict
@@ -29,19 +29,19 @@ from coldstream.users.packed import MOST_TIMES, NOTHING, UserParts, check_all, p
 from coldstream.users.use import UserUse
 
 MOST_UNPACKED = 10_000
-"""Users who are kept unpacked: those who came last. To unpack one takes microseconds, to keep one takes two kilobytes."""
+"""Most users kept unpacked, those who came last. Unpacking takes microseconds, an unpacked user two kilobytes."""
 
 MOST_TRIED = 100
-"""Items of events that count in trends and are not had, such as carts, that are remembered of a user, the latest ones."""
+"""Most items remembered of a user that count in trends and are not had, such as carts; the latest are kept."""
 
 STALE = b""
-"""Stands for a packed user who has changed since, and is unpacked."""
+"""Placeholder for the bytes of a user who changed since the last packing; the unpacked state holds."""
 
 _NONE = np.zeros(0, np.int32)
 
 
 class Seen:
-    """The slots of items that a user had or tried, each once, the latest at the end, and how often, as kernels read them."""
+    """The slots of items that a user had or tried, each once, the latest at the end, with counts; in arrays for kernels."""
 
     __slots__ = ("_end", "_first", "_slots", "_times")
 
@@ -54,7 +54,7 @@ class Seen:
         return self._end - self._first
 
     def add(self, slot: int, most: int | None, often: int = 1) -> None:
-        """One more, or so often; of more than so many, the one that was had longest ago is forgotten."""
+        """Add an item, had `often` times; if the user has `most` items already, forget the one had longest ago."""
         before = np.flatnonzero(self.slots() == slot)
         if len(before):
             often = min(often + int(self.times()[before[0]]), MOST_TIMES)
@@ -89,29 +89,29 @@ class Seen:
         return number % period == 0
 
     def _move(self, slots: Integers, times: Integers) -> None:
-        """Go on in arrays of its own, with room for more: whoever reads the old ones finds them as they were."""
+        """Copy into new arrays with spare room; readers of the old arrays see them unchanged."""
         count = len(slots)
         self._slots, self._times = (grown(own, count + 1) for own in (slots, times))
         self._first, self._end = 0, count
 
     def slots(self) -> Integers:
-        """All of them, to be read only."""
+        """Return the slots of all items. Do not write to them."""
         return self._slots[self._first : self._end]
 
     def times(self) -> Integers:
-        """How often the user had each of `slots`, to be read only."""
+        """Return how often the user had each of `slots`. Do not write to it."""
         return self._times[self._first : self._end]
 
     def own_copy(self) -> "Seen":
-        """The same as it is now, to go on with besides this one."""
+        """Return an independent copy."""
         return Seen(self.slots().copy(), self.times().copy())
 
 
 class UserState:
-    """One user: attributes as given, the features they make, the recent history, the items had and tried; and what follows.
+    """One user: attributes as given and the features they stand for, recent history, items had and tried, cached encoding.
 
-    The history and the items are as they were at the user's last event. What became void since is passed over by whoever
-    reads (`past`), and goes with the next event: what is kept does not depend on who read.
+    History and items are as they were at the user's last event. Readers skip what became void since (`UserStates.past`), and
+    the next event removes it: so the state does not depend on who read it.
     """
 
     __slots__ = ("as_of", "attributes", "encoded", "features", "recent", "seen", "tried")
@@ -135,27 +135,27 @@ class UserState:
 
 
 def nobody() -> UserState:
-    """Somebody of whom nothing is known. Made anew each time: a request may write its encoding onto it."""
+    """Return the state of an unknown user, a new one each time: a request may cache its encoding in it."""
     return UserState({}, [], RecentHistory(), Seen(), 0)
 
 
 class UserStates:
-    """Everything that is known of single users. It reads the encoder and the catalogue, and changes neither."""
+    """The states of all users. They depend on the encoder and the catalogue, and change neither."""
 
     def __init__(self, encoder: Encoder, catalogue: Catalogue) -> None:
         self._encoder, self._catalogue = encoder, catalogue
-        self._packed: dict[str, bytes] = {}  # everybody, in order of registration
-        self._unpacked: OrderedDict[str, UserState] = OrderedDict()  # some of them; whoever came last is at the end
+        self._packed: dict[str, bytes] = {}  # all users, in order of registration
+        self._unpacked: OrderedDict[str, UserState] = OrderedDict()  # some users, the one who came last at the end
         self.use: UserUse | None = None
-        """How useful users are, where some may have to go."""
+        """Usefulness of users, where users may be evicted or expire; otherwise None."""
         self.seen = 0
-        """How many items all users had or tried, as far as it is remembered."""
+        """Number of items that all users had or tried, as far as they are remembered."""
         self.weight = 0
-        """What ids and attributes weigh, in bytes."""
+        """Bytes of all ids and attributes."""
         self.sessions: dict[str, tuple[str, ...]] = {}
-        """The sessions that were folded into users: they have lines of their own, which go with the user."""
+        """Sessions merged into each user: their log lines remain under the session's id, and are deleted with the user."""
         self.departures = self.epoch = 0
-        """How many users went, and since which position of the log that is counted. Neither is saved."""
+        """Number of users removed, and the log position from which they are counted. Neither is saved."""
 
     def __len__(self) -> int:
         return len(self._packed)
@@ -173,22 +173,22 @@ class UserStates:
         return found
 
     def of(self, user: str | None) -> UserState:
-        """The state of a user, or that of somebody unknown."""
+        """Return the state of a user, or that of an unknown user."""
         found = None if user is None else self._find(user)
         return nobody() if found is None else found
 
     def visitor(self, slots: Iterable[int]) -> UserState:
-        """The state of somebody who is not kept and had the items of these slots, the latest at the end."""
+        """Return the state of an anonymous visitor who had the items of these slots, the latest at the end."""
         recent, seen, history = RecentHistory(), Seen(), self._encoder.history
         for slot in slots:
             recent = history.after(recent, slot, self._catalogue.last_item_features[slot], None)
             seen.add(slot, None)
         return UserState({}, [], recent, seen, self._catalogue.freed)
 
-    # What changes
+    # Changes
 
     def put(self, user: str, attributes: Mapping[str, Any], features: Features) -> None:
-        """Add a user, or give one other attributes."""
+        """Add a user, or replace the attributes of one."""
         if not attributes and user not in self._packed:
             self._packed[user] = NOTHING
             self.weight += text_cost(user)
@@ -200,7 +200,7 @@ class UserStates:
         self._change(user, UserState(attributes, features, own.recent, own.seen, own.as_of, own.tried))
 
     def forget(self, user: str) -> None:
-        """Drop a user."""
+        """Remove a user."""
         state = self[user]
         self.seen -= len(state.seen) + len(state.tried)
         self.weight -= text_cost(user) + attributes_cost(state.attributes)
@@ -212,7 +212,7 @@ class UserStates:
             self.use.forget(user)
 
     def merge(self, session: str, user: str, clock: Clock) -> None:
-        """Fold what a session did into a user, behind what the user did, and drop the session."""
+        """Merge a session into a user, its events after the user's own, and remove the session."""
         gone, own = self[session], self._find(user)
         (recent, seen), tried = self.past(gone), self.tried(gone)
         if own is None:
@@ -237,7 +237,7 @@ class UserStates:
         self.note_put(user, clock)
 
     def forget_session(self, session: str) -> None:
-        """Forget that a session was folded into anybody."""
+        """Forget that a session was merged into a user."""
         for user, own in list(self.sessions.items()):
             if session in own:
                 self.sessions[user] = tuple(one for one in own if one != session)
@@ -245,20 +245,19 @@ class UserStates:
                     del self.sessions[user]
 
     def note_use(self, user: str, clock: Clock) -> None:
-        """An event of a user."""
+        """Count the use of a user by an event."""
         if self.use is not None:
             self.use.note(user, clock)
 
     def note_put(self, user: str, clock: Clock) -> None:
-        """A user was put: who has just come by it is as useful as who has come by an event."""
+        """Count the use of a user by a put, which makes a user as useful as an event does."""
         if self.use is not None:
             self.use.note(user, clock)
 
     def follow(self, bounds: Bounds, clock: Clock, last_learned: Callable[[str], int | None] = lambda _: None) -> None:
-        """Begin to tell how useful users are, or stop it, as bounds ask for it.
+        """Start or stop tracking how useful users are, as the bounds require.
 
-        Those who are there are taken to have come once, at the event at which they were learned last, or now where nobody
-        knows.
+        Users who are there already count as used once: at the event at which they were learned last, or now if unknown.
         """
         half_life = bounds.half_life_of(bounds.users)
         if bounds.users is None and bounds.expire_users is None and bounds.memory is None:
@@ -275,11 +274,11 @@ class UserStates:
             self.use.take_half_life(half_life, clock)
 
     def checkpoint(self, users: Iterable[str]) -> Callable[[], None]:
-        """What gives some users back what they are now."""
+        """Copy the states of some users, and return a function that restores them."""
         kept = {user: self._packed_now(user) for user in users if user in self._packed}
         unknown = [user for user in users if user not in self._packed]
         counts, use = (self.seen, self.weight), None if self.use is None else self.use.copy()
-        # Where users may have to go, it may be anybody.
+        # Where eviction is possible, any user may be removed before the undo.
         everybody = None if use is None else {user: self._packed_now(user) for user in self._packed}
 
         def undo() -> None:
@@ -297,7 +296,7 @@ class UserStates:
         return undo
 
     def remember(self, event: Event, slot: int, effect: Feedback = CHOICE) -> None:
-        """An event has happened: it is part of the user's past from now on, as far as its kind counts."""
+        """Add an event to the user's past, as far as its kind counts there."""
         state = self._find(event.user)
         if state is None:
             state = UserState({}, self._encoder.describe_user(event.user, {}), RecentHistory(), Seen(), 0)
@@ -323,7 +322,7 @@ class UserStates:
     # How users are kept
 
     def _find(self, user: str) -> UserState | None:
-        """The state of a user, unpacked."""
+        """Return the state of a user unpacked, or None for an unknown one."""
         found = self._unpacked.get(user)
         if found is not None:
             self._unpacked.move_to_end(user)
@@ -358,17 +357,17 @@ class UserStates:
         seen, tried = Seen(parts.slots, parts.times), Seen(parts.tried, parts.tried_times)
         return UserState(parts.attributes, features, recent, seen, parts.as_of, tried)
 
-    # What only reads
+    # Queries
 
     def features(self, user: str) -> Features:
-        """The features that a user brings to an event: the user's own, known or not, and the history's."""
+        """Return the features that a user, known or not, brings to an event: the user's own, and those of the history."""
         state = self._find(user)
         if state is None:
             return self._encoder.describe_user(user, {})
         return state.features + self._history_features(state)
 
     def past(self, state: UserState) -> tuple[RecentHistory, Seen]:
-        """The recent history and the items seen, without those whose slots were freed since the user's last event."""
+        """Return the recent history and the items seen, without those whose slots were freed since the user's last event."""
         catalogue, recent, seen, as_of = self._catalogue, state.recent, state.seen, state.as_of
         if as_of == catalogue.freed:
             return recent, seen
@@ -379,7 +378,7 @@ class UserStates:
         return recent, self._without_void(seen, as_of)
 
     def tried(self, state: UserState) -> Seen:
-        """The items of events that count in trends and are not had, without freed slots as in `past`."""
+        """Return the items of events that count in trends and are not had, without freed slots as in `past`."""
         return self._without_void(state.tried, state.as_of)
 
     def _without_void(self, items: Seen, as_of: int) -> Seen:
@@ -392,21 +391,21 @@ class UserStates:
     def teaches(self, state: UserState, slot: int, effect: Feedback) -> tuple[float, bool]:
         """Return the weight of a user's next event in the loss, and whether it counts in trends, neighbours and choices.
 
-        A repeat counts by `Seen.counts`. One that does not is still learned from, for the user's sake, unless the item is
-        never recommended to the user again: then it could only teach others.
+        `Seen.counts` decides whether a repeat counts. A repeat that does not is still learned from, for the user's sake,
+        unless the item is never recommended to the user again: then it could only teach others.
         """
         counts = (self.past(state)[1] if effect.had else self.tried(state)).counts(slot)
         weight = 0.0 if effect.had and not counts and self._encoder.schema.exclude_seen else effect.weight
         return weight, counts and bool(effect.trends)
 
     def history(self, state: UserState) -> UserHistory:
-        """What a user did so far, in slots."""
+        """Return the recent items of a user and all items seen, in slots."""
         kept = self.kept(state)
         recent, (_, seen) = self.recent_slots(state) if kept is None else kept.recent, self.past(state)
         return UserHistory(recent, seen.slots(), seen.times())
 
     def encoded(self, state: UserState) -> EncodedUser:
-        """What a user brings to every request. Kept with the user, where it can be neither seen nor wrong."""
+        """Return the features a user brings to every request, encoded; cached in the state until any input changes."""
         kept = self.kept(state)
         if kept is None:
             fields, release_count = self._encoder.history, self._encoder.vocabulary.release_count
@@ -418,7 +417,7 @@ class UserStates:
         return kept
 
     def kept(self, state: UserState) -> EncodedUser | None:
-        """The encoding of a user who has asked since the last event. Learning makes none: it would not outlive the event."""
+        """Return the cached encoding if still valid. Learning caches none: the event would make it invalid at once."""
         kept, encoder = state.encoded, self._encoder
         if kept is None:
             return None
@@ -433,7 +432,7 @@ class UserStates:
         time: float | None,
         attributes: Mapping[str, Any] | None,
     ) -> Sparse:
-        """What a request fixes, in known features: the user, the user's past, the context and the time."""
+        """Encode the known features that a request fixes: of the user, of the user's past, the context and the time."""
         moment = self._encoder.describe_context(context, time)
         if attributes is None:
             return self._encoder.encode_after(self.encoded(state), moment)
@@ -441,12 +440,12 @@ class UserStates:
         return self._encoder.encode(own + self._history_features(state) + moment)
 
     def recent_slots(self, state: UserState) -> Integers:
-        """The slots of those of a user's last items whose neighbours count, each once, the latest at the end."""
+        """Return the slots of a user's last items whose neighbours count, each once, the latest at the end."""
         found = self.recent_items(state)
         return np.array(found, np.int32) if found else _NONE
 
     def recent_items(self, state: UserState) -> list[int]:
-        """The same as a list."""
+        """Return the list that `recent_slots` makes an array of."""
         window, (recent, _) = self._encoder.history.window, self.past(state)
         if not window or not recent.items:
             return []
@@ -455,7 +454,7 @@ class UserStates:
     # For snapshots
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """All users in order of registration, as ragged arrays: their ids, and what is known of each."""
+        """Return the users in order of registration, as ragged arrays of their ids and their packed states."""
         ids, ids_length = joined_texts(self._packed)
         users, users_length = joined([self._packed_now(user) for user in self._packed])
         use = {} if self.use is None else self.use.state(self._packed)
@@ -465,7 +464,7 @@ class UserStates:
         return own | {f"use.{name}": array for name, array in use.items()}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """The inverse of `state`, into no users. All of them stay packed."""
+        """Load what `state` returned, into an empty `UserStates`. All users stay packed."""
         content, length = arrays["user"], arrays["user_length"]
         fields = len(self._encoder.vocabulary.fields)
         slots, freed = len(self._catalogue.ids), self._catalogue.freed

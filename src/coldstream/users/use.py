@@ -1,4 +1,4 @@
-"""How useful users are: how often they came, the latest times counting most."""
+"""Usefulness of users: how often they came, recent times counting most."""
 
 import heapq
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ from coldstream.support.arrays import Integers, checked_columns
 
 
 class UserUse:
-    """A row for every user. The lowest free row is taken first, so that rows follow from the log alone."""
+    """The use of every user, in a row each. The lowest free row is taken first, so that rows follow from the log alone."""
 
     def __init__(self, half_life: float) -> None:
         self.half_life = half_life
@@ -26,12 +26,12 @@ class UserUse:
         return user in self._rows
 
     def note(self, user: str, clock: Clock) -> None:
-        """An event of a user, who may be new."""
+        """Count an event of a user, who may be new."""
         self.come(user, clock)
         self.usage.note_one(self._rows[user], clock, self.half_life)
 
     def come(self, user: str, clock: Clock) -> None:
-        """A user is there; to come is a use, as it is of a value."""
+        """Give a user a row unless there is one; a user's arrival counts as the first use, as a value's does."""
         if user in self._rows:
             return
         if self._gaps:
@@ -44,46 +44,46 @@ class UserUse:
         self.usage.start(np.array([row], np.int32), clock, self.half_life)
 
     def come_as_learned(self, user: str, event: int, clock: Clock) -> None:
-        """A user was there before it mattered, and was learned of last at an event."""
+        """Give a row to a user known before use was tracked, and count the event at which the user was learned last."""
         self.come(user, clock)
         self.usage.start_as_used(np.array([self._rows[user]], np.int32), np.array([event], np.int64), clock, self.half_life)
 
     def forget(self, user: str) -> None:
-        """A user went."""
+        """Free the row of a user who was removed."""
         row = self._rows.pop(user)
         self._names[row] = None
         self.usage.forget([row])
         heapq.heappush(self._gaps, row)
 
     def take_half_life(self, half_life: float, clock: Clock) -> None:
-        """Go on with another half-life."""
+        """Switch to another half-life."""
         self.usage.rescale(self.rows(), clock, self.half_life, half_life)
         self.half_life = half_life
 
     def rows(self) -> Integers:
-        """The rows of all users, in ascending order."""
+        """Return the rows of all users, in ascending order."""
         taken = np.ones(len(self._names), np.bool_)
         taken[self._gaps] = False
         return np.flatnonzero(taken).astype(np.int32)
 
     def names(self, rows: Iterable[int]) -> list[str]:
-        """The users of some rows."""
+        """Return the users of some rows."""
         return [name for row in rows if (name := self._names[row]) is not None]
 
     def copy(self) -> "UserUse":
-        """The same as it is now."""
+        """Return an independent copy."""
         other = UserUse(self.half_life)
         other.usage, other._rows = self.usage.copy(len(self._names)), dict(self._rows)
         other._names, other._gaps = list(self._names), list(self._gaps)
         return other
 
     def state(self, users: Iterable[str]) -> dict[str, NDArray[Any]]:
-        """The rows of all users in their order, and what is known of each row."""
+        """Return the row of each user, in the order given, and the use of each row."""
         own = np.array([self._rows[user] for user in users], np.int32)
         return {"row": own, **self.usage.state(len(self._names))}
 
     def restore(self, users: Sequence[str], arrays: dict[str, NDArray[Any]]) -> None:
-        """The inverse of `state`."""
+        """Load what `state` returned."""
         rows = len(arrays["worth"])
         own = checked_columns("row", arrays["row"], 0, rows)
         self._rows = dict(zip(users, own.tolist(), strict=True))
