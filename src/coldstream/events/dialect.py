@@ -31,12 +31,12 @@ class Dialect(NamedTuple):
             separator = given
         if encoding is not None:
             try:
-                codecs.lookup(encoding)  # a value that is no string raises TypeError
+                codecs.lookup(encoding)  # type: ignore[arg-type]  # a value that is no string raises TypeError
             except (LookupError, TypeError):
                 raise InvalidInput(
                     f"encoding must be one that Python knows, got {shown(encoding)}; common ones are utf-8, cp1252, utf-16"
                 ) from None
-        return cls(separator, encoding)  # both are strings or None here
+        return cls(separator, encoding)  # type: ignore[arg-type]  # both are strings or None here
 
     def of(self, path: Path) -> tuple[str, str]:
         """Return the separator and the encoding of one file, detecting what is not given."""
