@@ -58,7 +58,7 @@ class Engine:
 
     @property
     def memory(self) -> Memory:
-        """How many bytes are in use, by purpose, and what was refused or evicted to keep within the bounds."""
+        """Bytes in use, by purpose, and counts of what was refused or evicted to keep within the bounds."""
         return memory_of(self.shared, self.users)
 
     # Looking things up

@@ -68,7 +68,7 @@ class Seen:
         self._end += 1
 
     def counts(self, slot: int) -> bool:
-        """Whether the user's next choice of an item counts in what others see: trends, neighbours and choices.
+        """Return whether the user's next choice of an item counts in what others see: trends, neighbours and choices.
 
         Let d be the number of other items that the user had since the last choice of this one. The first 1 + d choices of an
         item count; of those up to 2 (1 + d) every second one does, up to 4 (1 + d) every fourth, and so on. So a user who
