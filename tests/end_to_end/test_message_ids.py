@@ -22,7 +22,7 @@ from coldstream.errors import ColdstreamError
 from coldstream.ingest.ingestion import DeadLetters, Ingestion
 from coldstream.ingest.source import MAX_NAME_CHARS, SourceUnavailable, message_id, source_of
 from coldstream.service.messages.core import Learned
-from coldstream.service.source_ids import source_kind
+from coldstream.service.messages.source_ids import source_kind
 
 if TYPE_CHECKING:
     from postgres_server import PostgresServer

@@ -8,7 +8,7 @@ import msgspec
 
 from coldstream.client.errors import ServiceError, ServiceUnavailable
 from coldstream.service.messages.core import LinesTaken, RefusedLine
-from coldstream.service.source_ids import SOURCE_HEADER
+from coldstream.service.messages.source_ids import SOURCE_HEADER
 
 Answer = TypeVar("Answer")
 JSON, LINES = "application/json", "application/x-ndjson"

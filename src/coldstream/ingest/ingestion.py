@@ -19,7 +19,7 @@ from coldstream.client import NewEvent, ServiceError, ServiceUnavailable
 from coldstream.errors import ColdstreamError, InvalidInput
 from coldstream.ingest.source import Message, Source, SourceUnavailable
 from coldstream.service.messages.core import Learned
-from coldstream.service.source_ids import reserved_id, source_kind
+from coldstream.service.messages.source_ids import reserved_id, source_kind
 from coldstream.support.files import check_writable
 
 log = logging.getLogger(__name__)

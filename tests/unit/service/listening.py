@@ -14,9 +14,9 @@ import uvloop
 from coldstream.service.http import server
 from coldstream.service.http.endpoint import respond
 from coldstream.service.http.problems import Problem
+from coldstream.service.http.streamed_body import StreamedBody, progress_of
 from coldstream.service.metrics import Metrics
 from coldstream.service.settings import Settings
-from coldstream.service.streamed_body import StreamedBody, progress_of
 
 PATIENCE = 60.0
 """Seconds until a test gives up on what should take one."""

@@ -19,7 +19,7 @@ from coldstream.service.handlers import arrow_stream
 from coldstream.service.handlers.arrow_stream import ARROW
 from coldstream.service.handlers.common import EVENT_LINE
 from coldstream.service.http.problems import Problem
-from coldstream.service.streamed_body import BodyProgress, StreamedBody
+from coldstream.service.http.streamed_body import BodyProgress, StreamedBody
 
 KINDS = SCHEMA + "[feedback]\nview = 0.2\npurchase = 1\n"
 

@@ -18,8 +18,8 @@ from coldstream.service.handlers import line_stream
 from coldstream.service.handlers.common import EVENT_LINE
 from coldstream.service.handlers.line_stream import MAX_BATCH_BYTES, MAX_BATCH_LINES, MAX_TOLD_REFUSALS, LineStream
 from coldstream.service.http.problems import Problem
+from coldstream.service.http.streamed_body import BodyProgress, StreamedBody
 from coldstream.service.http.turned_away import Reason
-from coldstream.service.streamed_body import BodyProgress, StreamedBody
 
 KINDS = SCHEMA + "[feedback]\nview = 0.2\npurchase = 1\n"
 LINES = {"content-type": "application/x-ndjson"}

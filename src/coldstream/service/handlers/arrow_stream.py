@@ -23,7 +23,7 @@ from coldstream.service.http.problems import Problem
 from coldstream.service.messages.core import MOST_FIELDS, MOST_VALUES
 
 if TYPE_CHECKING:
-    from coldstream.service.streamed_body import StreamedBody
+    from coldstream.service.http.streamed_body import StreamedBody
 
 ARROW = b"application/vnd.apache.arrow.stream"
 """Media type of an Arrow stream."""

@@ -16,13 +16,13 @@ from coldstream.errors import ColdstreamError
 from coldstream.runtime.records import Record
 from coldstream.runtime.replication.roles import NotTheWriter
 from coldstream.runtime.turns import Slices
-from coldstream.service.event_ids import check_event_ids
 from coldstream.service.handlers.arrow_stream import RowShape, arrow_lines
+from coldstream.service.http.event_ids import check_event_ids
 from coldstream.service.http.forwarding import ELSEWHERE, HOP, Forwarded
 from coldstream.service.http.problems import RETRY_AFTER, Problem, ProblemDocument, problem_of, undecodable
+from coldstream.service.http.streamed_body import BodyProgress, StreamedBody
 from coldstream.service.messages.core import LinesTaken, NewEvent, RefusedLine
 from coldstream.service.service import Service
-from coldstream.service.streamed_body import BodyProgress, StreamedBody
 
 LINES = (b"application/x-ndjson", b"application/jsonl")
 """Media types of JSON-lines."""

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from coldstream.service.http.streamed_body import PROGRESS, BodyProgress
 from coldstream.service.http.turned_away import Reason
-from coldstream.service.streamed_body import PROGRESS, BodyProgress
 
 if TYPE_CHECKING:
     import asyncio

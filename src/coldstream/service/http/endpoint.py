@@ -15,16 +15,16 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from coldstream.errors import ColdstreamError, shown
 from coldstream.runtime.replication.roles import NotTheWriter
-from coldstream.service.event_ids import SOURCE, check_event_ids
 from coldstream.service.handlers.arrow_stream import ARROW
 from coldstream.service.handlers.line_stream import LINES, Asked, LineStream
+from coldstream.service.http.event_ids import SOURCE, check_event_ids
 from coldstream.service.http.forwarding import ELSEWHERE, HOP, PASSED_BACK, Forwarded
 from coldstream.service.http.gate import Gate
 from coldstream.service.http.problems import CONTENT_TYPE, Problem, problem_of, undecodable, unqueryable
 from coldstream.service.http.routes import Route
+from coldstream.service.http.streamed_body import progress_of
 from coldstream.service.messages.core import MOST_RECORDS, Events, Nothing
 from coldstream.service.service import Service
-from coldstream.service.streamed_body import progress_of
 
 log = logging.getLogger("coldstream.access")
 

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import httptools
 
-from coldstream.service.event_ids import SOURCE
 from coldstream.service.http.addresses import parted
+from coldstream.service.http.event_ids import SOURCE
 from coldstream.service.http.problems import RETRY_AFTER, Problem
 
 log = logging.getLogger(__name__)

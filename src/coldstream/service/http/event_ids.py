@@ -5,7 +5,7 @@ from http import HTTPStatus
 
 from coldstream.service.http.problems import Problem
 from coldstream.service.messages.core import NewEvent
-from coldstream.service.source_ids import SOURCE_HEADER, reserved_id, source_kind
+from coldstream.service.messages.source_ids import SOURCE_HEADER, reserved_id, source_kind
 
 SOURCE = SOURCE_HEADER.encode()
 """Header `coldstream-source` in bytes, as ASGI gives headers."""
