@@ -10,8 +10,8 @@ import msgspec
 
 from coldstream.features.fields import Categories
 from coldstream.features.schema import SIDES
-from coldstream.service.handlers.common import EVENT_LINE, ITEM_LINE, USER_LINE
 from coldstream.service.handlers.line_stream import LineKind, LineStream
+from coldstream.service.handlers.records import EVENT_LINE, ITEM_LINE, USER_LINE
 from coldstream.service.messages.core import LinesTaken
 from coldstream.service.service import Service
 from coldstream.service.settings import Settings

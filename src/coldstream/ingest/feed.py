@@ -12,7 +12,7 @@ from coldstream.errors import ColdstreamError
 from coldstream.ingest.ingestion import PAUSE, DeadLetters, Ingestion
 from coldstream.ingest.metrics import IngestMetrics
 from coldstream.ingest.source import source_of
-from coldstream.service.handlers.common import learn
+from coldstream.service.handlers.records import learn
 from coldstream.service.http.problems import problem_of
 from coldstream.service.messages.core import Learned
 from coldstream.service.service import Service

@@ -17,7 +17,7 @@ from coldstream.runtime import turns
 from coldstream.runtime.turns import Slices
 from coldstream.service.handlers import arrow_stream
 from coldstream.service.handlers.arrow_stream import ARROW
-from coldstream.service.handlers.common import EVENT_LINE
+from coldstream.service.handlers.records import EVENT_LINE
 from coldstream.service.http.problems import Problem
 from coldstream.service.http.streamed_body import BodyProgress, StreamedBody
 

@@ -15,8 +15,8 @@ from coldstream.runtime.turns import Slices
 from coldstream.runtime.writing.write_queue import Overloaded
 from coldstream.runtime.writing.writer import Writer
 from coldstream.service.handlers import line_stream
-from coldstream.service.handlers.common import EVENT_LINE
 from coldstream.service.handlers.line_stream import MAX_BATCH_BYTES, MAX_BATCH_LINES, MAX_TOLD_REFUSALS, LineStream
+from coldstream.service.handlers.records import EVENT_LINE
 from coldstream.service.http.problems import Problem
 from coldstream.service.http.streamed_body import BodyProgress, StreamedBody
 from coldstream.service.http.turned_away import Reason

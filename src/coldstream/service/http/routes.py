@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from coldstream.service.handlers import common as handlers
 from coldstream.service.handlers import recommend as recommend_handlers
+from coldstream.service.handlers import records as handlers
 from coldstream.service.handlers import search as search_handlers
 from coldstream.service.handlers.line_stream import LineKind
 from coldstream.service.messages import core as m
