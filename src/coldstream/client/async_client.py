@@ -72,7 +72,7 @@ class AsyncClient(Calls[httpx.AsyncClient]):
             while True:
                 try:
                     reply = await self._do(step)
-                except httpx.TransportError as error:
+                except httpx.RequestError as error:
                     step = steps.throw(error)
                 else:
                     step = steps.send(reply)

@@ -81,7 +81,7 @@ class Call(msgspec.Struct, Generic[Answer], frozen=True, kw_only=True):
             early = msgspec.json.decode(reply.body, type=_EndedEarly)
         except (msgspec.DecodeError, UnicodeDecodeError):  # a proxy's error page, not a problem document
             return None
-        if early.next_line == 1:
+        if not 1 < early.next_line <= (self.body or b"").count(b"\n") + 2:
             return None
         counts = (early.taken, early.duplicates, early.refused)
         return LinesTaken(early.next_line - 1, *counts, early.refusals, early.position or 0)

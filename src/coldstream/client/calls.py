@@ -345,6 +345,9 @@ class Calls(Generic[Http]):
             rest = [_encode(record) for record in piece]
             while rest:  # an answer that ended early tells how many lines it covers
                 one = yield from self._send(_post(path, m.LinesTaken, b"\n".join(rest), kind=LINES, writes=True))
+                if not 1 <= one.lines <= len(rest):
+                    detail = f"the answer is about {one.lines} of {len(rest)} lines; is the url that of a service?"
+                    raise ServiceError(200, f"POST {path}: {detail}")
                 refusals += [msgspec.structs.replace(refusal, line=lines + refusal.line) for refusal in one.refusals]
                 lines, taken = lines + one.lines, taken + one.taken
                 duplicates, refused = duplicates + one.duplicates, refused + one.refused
@@ -469,7 +472,7 @@ class Calls(Generic[Http]):
                 if reply.status not in TRANSIENT or call.part(reply) is not None:
                     break
                 trouble, asked = call.unavailable(reply), reply.retry_after
-            except httpx.TransportError as error:
+            except httpx.RequestError as error:
                 never_sent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
                 may_repeat = call.again or never_sent
                 trouble = ServiceUnavailable(f"{call.method} {call.path}: {error!r}")

@@ -72,7 +72,7 @@ class Client(Calls[httpx.Client]):
             while True:
                 try:
                     reply = self._do(step)
-                except httpx.TransportError as error:
+                except httpx.RequestError as error:
                     step = steps.throw(error)
                 else:
                     step = steps.send(reply)

@@ -10,6 +10,7 @@ from coldstream.runtime.fingerprint import digest
 from coldstream.runtime.learner import OWN, Learner
 from coldstream.runtime.records import record_of
 from coldstream.runtime.recovery import at_the_beginning, loaded
+from coldstream.runtime.rule import check_rule
 from coldstream.runtime.team import Hire, Hiring
 from coldstream.snapshots.increments import State
 from coldstream.storage.store import Entry, Saved
@@ -64,6 +65,7 @@ def verified(
     learner = _oldest(store, waiting, different) if recent or store.base() else None
     if learner is None:
         learner = at_the_beginning(store)
+    check_rule(learner.rule)
     learner.hiring = Hiring(here=here)
     base, replayed, same = learner.position, 0, list[Saved]()
     asked, held = sorted(replicas, key=lambda one: one.position), list[tuple[Held, str]]()

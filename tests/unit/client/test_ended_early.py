@@ -43,3 +43,30 @@ def test_an_answer_of_no_lines_is_tried_again_and_a_refusal_is_told(
     with pytest.raises(error):
         client([(status, early(0, 0, [], next_line))] * 2, sent).import_events(EVENTS)
     assert sent == [5] * times
+
+
+@pytest.mark.parametrize("next_line", [0, -5, 7, 10**9])
+def test_a_line_that_was_not_sent_is_no_line_to_go_on_with(next_line: int) -> None:
+    sent = list[int]()
+    with pytest.raises(ServiceUnavailable):
+        client([(503, early(0, 0, [], next_line))] * 2, sent).import_events(EVENTS)
+    assert sent == [5, 5]
+
+
+@pytest.mark.parametrize("lines", [0, 6])
+def test_an_answer_about_other_lines_than_were_sent_is_no_answer(lines: int) -> None:
+    answer = {"lines": lines, "taken": lines, "duplicates": 0, "refused": 0, "refusals": [], "position": 9}
+    with pytest.raises(ServiceError, match=f"the answer is about {lines} of 5 lines; is the url that of a service"):
+        client([(200, answer)], []).import_events(EVENTS)
+
+
+def test_an_answer_that_is_not_compressed_as_it_says_is_tried_again() -> None:
+    sent = list[str]()
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent.append(request.url.path)
+        return httpx.Response(200, content=b"no gzip", headers={"content-encoding": "gzip"})
+
+    with pytest.raises(ServiceUnavailable, match="DecodingError"):
+        Client(transport=httpx.MockTransport(answer), retries=Retries(most=2, first=0.0)).learn(EVENTS)
+    assert sent == ["/events"] * 2

@@ -10,14 +10,14 @@ import pytest
 from coldstream.runtime.erasure.compaction import Compaction
 
 
-def wanted(*, size: int, disk: int, retain: float = 0.0, cut: int = 0, position: int = 1000) -> int:
+def wanted(*, size: int, disk: int, retain: float = 0.0, cut: int = 0, beside: int = 0) -> int:
     async def in_store(asked: Callable[[], Any]) -> Any:
         return asked()
 
     store = SimpleNamespace(marks=lambda: [(100, 10.0), (300, 20.0), (900, 95.0)])
     own = Compaction(cast(Any, store), in_store, cast(Any, None), lambda: 100.0, retain, disk)
-    own.size, own.cut = size, cut
-    return asyncio.run(own._wanted(cast(Any, SimpleNamespace(position=position))))
+    own.size, own.cut, own._beside = size, cut, beside
+    return asyncio.run(own._wanted(cast(Any, SimpleNamespace(position=1000))))
 
 
 def test_what_is_kept_beside_the_log_counts() -> None:
@@ -45,3 +45,16 @@ def test_what_is_kept_beside_the_log_counts() -> None:
 )
 def test_the_last_line_that_is_to_go(size: int, disk: int, retain: float, cut: int, line: int) -> None:
     assert wanted(size=size, disk=disk, retain=retain, cut=cut) == line
+
+
+@pytest.mark.parametrize(
+    ("size", "beside", "line"),
+    [
+        (240_000, 235_000, 0),  # lists alone are beyond the limit: no line goes for them
+        (90_000, 10_000, 0),  # 80,000 bytes of log in the 90,000 that lists leave
+        (110_000, 10_000, 190),  # 81,000 bytes are left, of 100 a line
+        (335_000, 235_000, 190),  # lists take a tenth from the log, however large they are
+    ],
+)
+def test_lists_that_were_shown_take_a_tenth_of_the_disk_from_the_log_at_most(size: int, beside: int, line: int) -> None:
+    assert wanted(size=size, disk=100_000, beside=beside) == line

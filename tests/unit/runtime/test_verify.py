@@ -10,6 +10,7 @@ import pytest
 from coldstream import Id, Schema
 from coldstream.cli import main
 from coldstream.config import Hyperparameters
+from coldstream.runtime import rule
 from coldstream.runtime.fingerprint import digest
 from coldstream.runtime.learner import save
 from coldstream.runtime.records import Interaction, line
@@ -133,3 +134,14 @@ def test_a_replica_is_asked_with_the_key_for_its_fingerprint(
     monkeypatch.setenv("COLDSTREAM_KEY", "secret")
     assert main(asked) == 1
     assert "replica http://h:8000 at line 31: NOT the same: the replay led to other bits" in capsys.readouterr().out
+
+
+def test_a_log_of_another_rule_is_no_damage(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever looks at a store before an upgrade must not be told that it is damaged."""
+    monkeypatch.setattr(rule, "LEARNING_RULE", rule.LEARNING_RULE + 1)
+    assert main(["verify", "--data", str(folder)]) != 0
+    said = capsys.readouterr()
+    assert "the log is learned by rule" in said.err + said.out
+    assert "NOT" not in said.out

@@ -30,6 +30,9 @@ MOST_AT_ONCE = 100_000
 WORTH_NEW_SNAPSHOTS = 0.1
 """The fraction of the log that is due for deletion but needed by old snapshots, from which on new snapshots are taken."""
 
+MAX_SHARE_BESIDE = 0.1
+"""The largest fraction of the disk limit that data beside the log may take from the log."""
+
 ENOUGH = 0.9
 """The fraction of the disk limit down to which lines are deleted once the limit is exceeded."""
 
@@ -58,6 +61,7 @@ class Compaction:
         self._retain, self._disk, self._bytes_beside = retain, disk, bytes_beside
         self._between = min(retain / MARKS, LONGEST_BETWEEN_MARKS) if retain else LONGEST_BETWEEN_MARKS
         self._look_at = 0.0
+        self._beside = 0  # bytes beside log and snapshots when last measured
         self._begun = self._told = False
 
     @property
@@ -83,7 +87,7 @@ class Compaction:
 
     async def _measured(self) -> int:
         """Return the size in bytes, measured again after giving back unused space where it is above the limit."""
-        beside = self._bytes_beside()
+        beside = self._beside = self._bytes_beside()
         size = await self._in_store(self._store.size) + beside
         if self._disk and size > self._disk:
             await self._in_store(self._store.trim)
@@ -109,9 +113,11 @@ class Compaction:
             marks = await self._in_store(self._store.marks)
             wanted = max((position for position, time in marks if time <= self._now() - self._retain), default=0)
         assert self.size is not None
-        if self._disk and self.size > self._disk:
-            each = self.size / max(learner.position - self.cut, 1)
-            wanted = max(wanted, self.cut + int((self.size - ENOUGH * self._disk) / each))
+        # Lists that were shown have a share of the disk and a bound of their own: beyond it they must not cost lines.
+        own, room = self.size - self._beside, self._disk - min(self._beside, int(self._disk * MAX_SHARE_BESIDE))
+        if self._disk and own > room:
+            each = own / max(learner.position - self.cut, 1)
+            wanted = max(wanted, self.cut + int((own - ENOUGH * room) / each))
         return wanted
 
     def _tell_of_too_little_room(self) -> None:
